@@ -11,6 +11,7 @@ frees the lock however a process ends, so that a file without one belongs to nob
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import hmac
 import os
@@ -40,7 +41,6 @@ _MARK_BYTES, _MOST_MARKS = 4096, 20
 _known: set[tuple[object, ...]] = set()  # marks that were found to be ours
 _vouched: set[Path] = set()
 APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _UNLOCKED_S = 5.0  # a library may put a file of its own, without a lock, under the name; that one is renamed at once
 _UNKNOWN_S = 24 * 3600.0  # where the file system knows no locks
 _ZEROS = bytes(1 << 20)
@@ -118,7 +118,7 @@ def opened(path: Path, flags: int, mode: int = 0o666) -> int:
         OSError: if it cannot be opened.
     """
     is_written = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-    return os.open(single(to_change(path)) if is_written else checked(path), flags | _NO_LINK, mode)
+    return os.open(single(to_change(path)) if is_written else checked(path), flags | os.O_NOFOLLOW, mode)
 
 
 def single(path: Path) -> Path:
@@ -266,7 +266,7 @@ def user_key(folder: Path, name: str) -> bytes:
     try:
         if not os.path.lexists(path):
             _make(path)
-        descriptor = os.open(path, os.O_RDONLY | _NO_LINK)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
         with os.fdopen(descriptor, "rb") as file:
             facts, key = os.fstat(descriptor), file.read(65)
     except OSError as error:
@@ -291,7 +291,7 @@ def user_key(folder: Path, name: str) -> bytes:
 
 
 def _is_private(facts: os.stat_result) -> bool:
-    return os.name != "posix" or (facts.st_uid == os.getuid() and not facts.st_mode & 0o077)
+    return facts.st_uid == os.getuid() and not facts.st_mode & 0o077
 
 
 def _keeps_rights(folder: Path) -> bool:
@@ -372,11 +372,8 @@ def _written(path: Path, mode: int = 0o666) -> Iterator[Path]:
 def _made_and_locked(path: Path, mode: int) -> int:
     """Make an empty file and lock it until the descriptor that is returned is closed."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
-    if os.name != "nt":
-        import fcntl  # not on Windows
-
-        with suppress(OSError):  # some network disks know no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # `is_abandoned` may hold it for a moment
+    with suppress(OSError):  # some network disks know no locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # `is_abandoned` may hold it for a moment
     return descriptor
 
 
@@ -385,10 +382,8 @@ def is_abandoned(path: Path) -> bool:
 
     One without a lock counts after some seconds, one on a disk that knows no locks after a day.
     """
-    if not _NAME.fullmatch(path.name) or os.name == "nt":
+    if not _NAME.fullmatch(path.name):
         return False
-    import fcntl  # not on Windows
-
     try:
         descriptor = os.open(checked(path), os.O_RDONLY)
     except OSError:
@@ -458,9 +453,7 @@ def write_export(out: Path, pieces: Iterable[bytes]) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make a new name last through a power cut; Windows has no such call."""
-    if os.name == "nt":
-        return
+    """Make a new name last through a power cut."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -251,8 +251,12 @@ def _end_of(path: Path) -> bytes:
 def read_only_address(gpkg: Path) -> str:
     """Return the address by which SQLite opens a database to read it, and neither changes nor makes a file."""
     # A reader of a file in WAL mode makes files beside it. Where there are none nobody has it open, and it is read as it lies.
-    is_open = any(gpkg.with_name(gpkg.name + end).exists() for end in ("-wal", "-journal"))
-    return f"{for_sqlite(gpkg).as_uri()}?mode=ro{'' if is_open else '&immutable=1'}"
+    return f"{for_sqlite(gpkg).as_uri()}?mode=ro{'' if is_open(gpkg) else '&immutable=1'}"
+
+
+def is_open(gpkg: Path) -> bool:
+    """Return whether a process may have a database open, or left changes beside it."""
+    return any(gpkg.with_name(gpkg.name + end).exists() for end in ("-wal", "-journal"))
 
 
 def _is_recent(backup: Backup | None) -> bool:

@@ -283,7 +283,7 @@ def _files_of(folder: Path) -> tuple[list[str], list[str]]:
 
 def _is_readable(folder: Path) -> bool:
     """Return whether a folder under `trash/` is one that a removal made, and it can be read which files it moved."""
-    if not _OP.fullmatch(folder.name) or folder.is_symlink():
+    if not _OP.fullmatch(folder.name):
         return False
     try:
         _files_of(folder)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import sqlite3
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from pu_geo.project.layout import SUFFIX, Layout, find_project
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 BUSY_MS = 20_000
+_ROOM = 2**20  # bytes; a disk with less is full
 _CLOSED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
 _PATIENCE_S = 0.2  # with a file that is only glanced at
 _checking = threading.Lock()
@@ -99,10 +101,20 @@ def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
 
 
 def _connection(layout: Layout, patience_s: float, *, is_first: bool) -> sqlite3.Connection:
-    address = str(single(backups.for_sqlite(layout.gpkg))) if is_writable(layout) else backups.read_only_address(layout.gpkg)
+    """Return a connection that may write where this process may; on a full disk, which has no room for files beside the database, one that reads."""
+    to_read = backups.read_only_address(layout.gpkg)
+    has_room = backups.is_open(layout.gpkg) or not _is_full(layout)  # for the files that SQLite makes beside it
+    address = str(single(layout.gpkg)) if is_writable(layout) and has_room else to_read
     db = sqlite3.connect(address, uri=address.startswith("file:"), isolation_level=None, timeout=patience_s)
     try:
-        _set_up(db, layout, is_first=is_first)
+        if is_first:  # not over the other one: closing one that may write would put the log of a damaged file into it
+            with closing(sqlite3.connect(to_read, uri=True, timeout=_PATIENCE_S)) as reader:
+                _check(reader, layout)
+        if address == to_read:
+            db.execute("PRAGMA query_only=ON")
+        else:
+            db.execute("PRAGMA journal_mode=WAL")  # at each open: another program may have switched it back
+            db.execute("PRAGMA synchronous=FULL")
     except UnicodeDecodeError as error:  # SQLite's words hold a damaged name
         db.close()
         _note_damage(layout, words := "the names of its tables cannot be read")
@@ -111,6 +123,10 @@ def _connection(layout: Layout, patience_s: float, *, is_first: bool) -> sqlite3
         db.close()
         raise
     return db
+
+
+def _is_full(layout: Layout) -> bool:
+    return shutil.disk_usage(layout.folder).free < _ROOM
 
 
 def call(
@@ -136,21 +152,6 @@ def one_connection() -> Iterator[None]:
     finally:
         for db in _kept.__dict__.pop("connections").values():
             db.close()
-
-
-def _set_up(db: sqlite3.Connection, layout: Layout, *, is_first: bool) -> None:
-    may_write = is_writable(layout)
-    if is_first:  # over a connection that writes nothing: closing one that may would put the log of a damaged file into it
-        address = (
-            f"{backups.for_sqlite(layout.gpkg).as_uri()}?mode=ro" if may_write else backups.read_only_address(layout.gpkg)
-        )
-        with closing(sqlite3.connect(address, uri=True, timeout=_PATIENCE_S)) as reader:
-            _check(reader, layout)
-    if may_write:
-        db.execute("PRAGMA journal_mode=WAL")  # at each open: another program may have switched it back
-        db.execute("PRAGMA synchronous=FULL")
-    else:
-        db.execute("PRAGMA query_only=ON")
 
 
 # Damage
@@ -232,13 +233,14 @@ def _in_words(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError | No
     name, is_closed = layout.gpkg.name, not is_writable(layout)
     if is_closed and not is_ours(layout.folder) and code in _CLOSED:
         return elsewhere(layout.folder)
-    is_header = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY and not is_closed
+    is_full = code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_READONLY and not is_closed and _is_full(layout))
+    is_header = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_READONLY and not (is_closed or is_full)
     if is_header or integrity.is_damage(error):  # SQLite takes a file with a strange header for one that it may only read
         words = f"a part of it cannot be read ({error})"
         if code != sqlite3.SQLITE_ERROR:  # that is of one question, which meets a table that is not as it should be
             _note_damage(layout, words)
         return damaged(layout, words)
-    if code == sqlite3.SQLITE_FULL:
+    if is_full:
         return ProjectError(
             f"The disk that holds {layout.folder} is full: what was to be stored was not.",
             "Make room there, then try again.",

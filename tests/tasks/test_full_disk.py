@@ -19,8 +19,9 @@ from tasks.imagery.test_scenes import pair
 from tasks.test_kills import ended, mounted, warm_launcher
 
 from pu_geo import jobs
+from pu_geo.errors import PuGeoError
 from pu_geo.jobs.worker import TASKS
-from pu_geo.project import contents, leftovers, runs, store
+from pu_geo.project import contents, labels, leftovers, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
 from pu_geo.services.damage_map import mapping
@@ -161,4 +162,19 @@ def test_a_job_on_a_full_disk_ends_in_words(
         assert leftovers.find(layout) == []
         assert not [path for path in layout.folder.rglob(".*") if path.suffix in (".part", ".tmp") or ".new-" in path.name]
     finally:
+        shutil.rmtree(layout.folder, ignore_errors=True)
+
+
+def test_a_project_that_nobody_has_open_is_read_on_a_full_disk_and_takes_no_answer(disk: Path, town: Path) -> None:
+    layout = Layout(Path(shutil.copytree(town / "ranked.pugeo", disk / "event.pugeo")))
+    try:
+        n = store.call(Layout(town / "ranked.pugeo"), labels.last_event)
+        kill_driver.fill(disk)
+        assert store.call(layout, labels.last_event) == n
+        with pytest.raises(PuGeoError, match="is full: what was to be stored was not"):
+            click(layout, "b000001")
+        (disk / "filler").unlink()
+        click(layout, store.call(layout, contents.building_ids)[0])
+    finally:
+        (disk / "filler").unlink(missing_ok=True)
         shutil.rmtree(layout.folder, ignore_errors=True)
