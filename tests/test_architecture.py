@@ -95,7 +95,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "jobs": {"psutil"},
     "services": {"numpy", "scipy", "shapely"},
     "services.documents": {"jinja2", "markupsafe"},
-    "ui": {"streamlit", "plotly", "starlette", "numpy"},
+    "ui": {"streamlit", "plotly", "starlette", "uvicorn", "h11", "numpy"},
     "pages": {"streamlit", "plotly", "numpy"},
     "app": {"streamlit", "starlette"},
     "cli": {"typer", "click", "rich"},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import resource
 import signal
 import sys
 import threading
@@ -11,12 +13,40 @@ from contextlib import ExitStack, asynccontextmanager
 from functools import cache
 from types import FrameType
 
+import h11
+import uvicorn.config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import home
 from pu_geo.services.project import access
 from pu_geo.services.project.launch import BROWSER_VARIABLE
 
+_HEAD_SECONDS = 10.0
+_MOST_CONNECTIONS, _FILES = 500, 8192  # of WebSockets there are as many as open pages, besides
 _END_SECONDS = 3.0  # a rerun that computes, or a browser that keeps a request open, holds up an end no longer
+
+
+class HeadInTime(H11Protocol):
+    """uvicorn's HTTP, which ends connections whose next request's head does not come in time, and those that are too many.
+
+    uvicorn has a setting for neither, and any account of the machine may open connections.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        if len(self.connections) > _MOST_CONNECTIONS:
+            transport.close()
+        self.loop.call_later(_HEAD_SECONDS, self._look, None)
+
+    def _look(self, answered: object) -> None:
+        """End the connection where the same request as before is the last one, and half of another's head may be here."""
+        if self not in self.connections:  # it ended, or became a WebSocket
+            return
+        if self.cycle is answered and self.conn.their_state is h11.IDLE:
+            self.transport.close()
+        else:
+            self.loop.call_later(_HEAD_SECONDS, self._look, self.cycle)
 
 
 class Serving:
@@ -30,8 +60,12 @@ class Serving:
         self.key = cache(lambda: access.user_key(home()))
 
     def check(self, port: int) -> None:
-        """Note the port; end the process in words where the user's key cannot be used."""
+        """Note the port, and set what uvicorn has no setting for; end the process in words where the user's key cannot be used."""
         self._port = port
+        uvicorn.config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{HeadInTime.__name__}"
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
         try:
             self.key()
         except PuGeoError as error:

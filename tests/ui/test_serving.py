@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvicorn
 from canaries import Server
 from small_parts import REPOSITORY
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from pu_geo.services.project import access
+from pu_geo.ui import serving
 from pu_geo.ui.serving import Serving
 from tests.browser.real_app import AppServer
 
@@ -107,3 +111,41 @@ def test_asked_to_end_it_ends_though_a_page_is_being_drawn() -> None:
         assert process.stdout.readline() == b"serving\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(15) == 128 + signal.SIGTERM
+
+
+def test_connections_whose_head_does_not_come_are_ended_and_those_that_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving, "_HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(serving, "_MOST_CONNECTIONS", 30)
+
+    async def app(scope: object, receive: object, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    async def lasts(sent: bytes, then: bytes = b"") -> float:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        began = asyncio.get_running_loop().time()
+        writer.write(sent)
+        if then:
+            await reader.readuntil(b"ok")
+            writer.write(then)
+        with suppress(ConnectionError):
+            await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+        return asyncio.get_running_loop().time() - began
+
+    async def all_of_it() -> None:
+        server = uvicorn.Server(uvicorn.Config(app, http=serving.HeadInTime, lifespan="off", log_level="critical"))
+        running = asyncio.create_task(server.serve(sockets=[listener]))
+        while not server.started:
+            await asyncio.sleep(0.01)
+        whole, half = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/1.1\r\n"
+        for sent, then in ((b"", b""), (half, b""), (whole, half)):
+            assert 0.2 < await lasts(sent, then) < 2
+        many = await asyncio.gather(*(lasts(b"") for _ in range(40)))
+        assert sum(seconds < 0.2 for seconds in many) >= 10
+        server.should_exit = True
+        await running
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        asyncio.run(all_of_it())

@@ -278,8 +278,6 @@ def oddities(layout: Layout) -> list[str]:
             found.append(f"{plural(len(jobs_left), 'job')} did not end well ({tasks}); none of them is started again here.")
         if swap.waits(layout):
             found.append("A restore was interrupted; opening the project for work ends it.")
-        if removals.folders(layout):
-            found.append("Something was removed; opening the project for work ends removals that were interrupted.")
     try:
         with store.connect(layout) as db:
             outside = [scene.path for scene in contents.all_scenes(db) if not Path(scene.path).is_relative_to(layout.folder)]

@@ -94,7 +94,7 @@ def examine(layout: Layout, *, full: bool = False, fix: bool = False, own_job: s
     if is_readable:
         with suppress(PuGeoError), store.connect_as_is(layout) as db:
             store.require_schema(db, layout)
-            found += [_log(db), _geopackage(db)]
+            found.append(_log(db))
             for findings in (
                 _finished(layout, db, full),
                 _dates(layout),
@@ -146,18 +146,6 @@ def _log(db: sqlite3.Connection) -> Finding:
             "labels", "problem", words, "Restore the project from a backup, which puts the readable events in again."
         )
     return Finding("labels", "ok", "Every label event that points at another one finds it.")
-
-
-def _geopackage(db: sqlite3.Connection) -> Finding:
-    tables = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")}
-    gone = [row[0] for row in db.execute("SELECT table_name FROM gpkg_contents") if row[0] not in tables]
-    is_marked = db.execute("PRAGMA application_id").fetchone()[0] == schema.APPLICATION_ID
-    if gone or not is_marked:
-        wrong = f"it lists {_named(gone)}, which are not there" if gone else "its mark as a GeoPackage is missing"
-        return Finding(
-            "geopackage", "note", f"Other programs may not open project.gpkg: {wrong}.", "PU-Geo itself can use it."
-        )
-    return Finding("geopackage", "ok", "It is a GeoPackage as QGIS expects it.")
 
 
 # Files that rows name

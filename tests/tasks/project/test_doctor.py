@@ -39,7 +39,7 @@ def found(layout: Layout, level: str = "problem", **how: bool) -> dict[str, str]
 
 def test_a_whole_project_has_no_problem(whole: Layout) -> None:
     assert found(whole, full=True) == {}
-    assert {"database", "labels", "geopackage", "chips", "runs", "backups", "temporary"} <= found(whole, "ok").keys()
+    assert {"database", "labels", "chips", "runs", "backups", "temporary"} <= found(whole, "ok").keys()
 
 
 def test_a_damaged_and_a_missing_database_are_problems(whole: Layout) -> None:
