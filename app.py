@@ -11,7 +11,7 @@ from starlette.middleware import Middleware
 
 import pu_geo.ui
 from pu_geo.ui import frame
-from pu_geo.ui.components import download, file_picker
+from pu_geo.ui.components import download
 from pu_geo.ui.components.scatter import dots
 from pu_geo.ui.guard import Guard, UploadLimit
 from pu_geo.ui.routes import routes
@@ -67,7 +67,6 @@ app = st.App(
         dots,
         frame.version_file,
         frame.write_zip,
-        file_picker.picture,
         frame.geometry_v,
         download.find,
         frame.first_outlines,

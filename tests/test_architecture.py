@@ -49,7 +49,6 @@ OURS: dict[str, set[str]] = {
         *ALWAYS,
     },  # reads what people send each other
     "services.project.computers": {"scale.cluster", *ALWAYS},  # the name of a cluster, as jobs read it
-    "services.project.thumbnails": {"project", "geo.child_process", *ALWAYS},  # asks the limited child, and loads no reader
     "tasks": {*EVERYTHING_BELOW, "scale"},
     "tasks.train.federate": {*EVERYTHING_BELOW, "scale", "federation"},  # the jobs of the room above
     "tasks.train.federate_deployed": {*EVERYTHING_BELOW, "scale", "federation"},

@@ -224,10 +224,6 @@ def _layer(path: Path, arguments: Mapping[str, Any]) -> Answer:
     return Answer({key: value for key, value in scene.items() if key != "path"}, [])
 
 
-def _thumbnail(path: Path, arguments: Mapping[str, Any]) -> Answer:
-    return Answer({}, [importlib.import_module("pu_geo.geo.raster.thumbnails").thumbnail(path, **arguments)])
-
-
 def _footprints(path: Path, arguments: Mapping[str, Any]) -> Answer:
     read = importlib.import_module("pu_geo.geo.vector.footprints").read_footprints
     return _table(read(path, **{**arguments, "grid": _grid(arguments["grid"])}))
@@ -267,7 +263,6 @@ def _write_layer(path: Path, arguments: Mapping[str, Any]) -> Answer:
 READERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Answer]] = {
     "scene": _scene,
     "layer": _layer,
-    "thumbnail": _thumbnail,
     "footprints": _footprints,
     "summary": _summary,
     "xbd_place": _xbd_place,

@@ -38,10 +38,6 @@ _HIGHEST = 10**7  # of tile and sheet numbers
 _LONGEST_HERE, _LONGEST_OPERATIONS = 2_000, 2_000_000  # bytes; `posts.js` sends more in several messages
 _SLOWEST_MESSAGE_S = 15.0
 _AT_ONCE = 4  # messages of one kind that are stored or read at the same time; further ones wait, and map tiles do not
-_NO_PICTURE = (
-    '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 80 60"><path d="M22 18h36v24H22zm4 18 8-9 6 6 5-5 9 8" fill="none" '
-    'stroke="#888" stroke-width="2"/><path d="M20 46 60 14" stroke="#888" stroke-width="2"/></svg>'
-)
 _NOT_PACKED = "The files cannot be packed: {why}. Make room on this machine's disk, or copy them from the project's folder."
 _NEVER_KEPT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _LAST = {
@@ -74,7 +70,6 @@ def routes(
     dots: Callable[[str, str, str, str], bytes | None] | None = None,
     version_file: Callable[[str, str, str], Path | None] | None = None,
     write_zip: Callable[[str, str, Path], object] | None = None,
-    thumbnails: Callable[[str], bytes | None] | None = None,
     geometry_v: Callable[[str], str | None] | None = None,
     downloads: Callable[[str], Download | None] | None = None,
     outlines: Callable[[str], bytes | None] | None = None,
@@ -96,7 +91,6 @@ def routes(
         dots: (token, run, what, by) to numbers of the dots of a scatter, see `components.scatter`.
         version_file: (token, version, name) to the file of an exported version, see `exporting.version_file`.
         write_zip: (token, version, file to write); see `exporting.write_zip`.
-        thumbnails: name to a JPEG picture of a file that the file picker lists; it hands out these names, never paths.
         geometry_v: token to the name of the footprints' state, see `ranking.geometry_v`. What is sent in their order is asked for with it,
             `g` in the address, and refused once it is another.
         downloads: name of a button to what it downloads, see `components.download`.
@@ -110,7 +104,6 @@ def routes(
     register_url_convertor("count", _Count())
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
-        Route(PREFIX + "/thumbnails/{name}.jpg", _thumbnail(thumbnails)),
         Route(PREFIX + "/downloads/{name}", _download(downloads)),
         Route(project + "/tiles/{layer}/{z:count}/{x:count}/{y:count}.jpg", sent.tile),
         Route(project + "/tiles/layers/{name}/{z:count}/{x:count}/{y:count}.jpg", sent.layer_tile),
@@ -394,19 +387,6 @@ def _bundle(request: Request) -> Response:
     if not BUNDLE.is_file():
         return _nothing()
     return FileResponse(BUNDLE, media_type="text/javascript", headers=_headers(request))
-
-
-def _thumbnail(picture: Callable[[str], bytes | None] | None) -> Callable[[Request], Response]:
-    """Make the route of thumbnails; where there is none, a picture of nothing, so that a browser draws no torn one."""
-
-    def respond(request: Request) -> Response:
-        name = request.path_params["name"]
-        found = picture(name) if picture is not None and _ID.fullmatch(name) else None
-        if found is None:
-            return Response(_NO_PICTURE, media_type="image/svg+xml", headers=_headers(request) | _NEVER_KEPT)
-        return Response(found, media_type="image/jpeg", headers=_headers(request))
-
-    return respond
 
 
 def _download(find: Callable[[str], Download | None] | None) -> Callable[[Request], Response]:

@@ -175,25 +175,20 @@ def test_what_is_in_the_order_of_footprints_is_refused_to_who_has_others(project
     assert get(app, f"/pugeo/{TOKEN}/{name}?v=1&g=1-a")[0] == 409
 
 
-def test_dots_and_pictures_are_sent_for_names_that_can_be(project: Path) -> None:
+def test_dots_are_sent_for_names_that_can_be(project: Path) -> None:
     asked: list[tuple[str, ...]] = []
 
     def found(*what: str) -> bytes | None:
         asked.append(what)
         return None if "nothing" in what else SCORES
 
-    app = app_of(project, dots=found, thumbnails=found)
+    app = app_of(project, dots=found)
     status, headers, body = get(app, "/pugeo/p-1/dots/run-1/color.bin?by=attribute%3ADamage%20class&v=3")
     assert (status, body, "immutable" in headers["cache-control"]) == (200, SCORES, True)
-    status, headers, body = get(app, "/pugeo/thumbnails/0a1b.jpg")
-    assert (status, body, headers["content-type"]) == (200, SCORES, "image/jpeg")
     for url in ("p-2/dots/run-1/pca", "p-1/dots/..%2Fsecret/pca", "p-1/dots/run-1/P", "p-1/dots/run-1/nothing"):
         assert get(app, f"/pugeo/{url}.bin")[0] == 404, url
-    for name in ("nothing", "..%2f..%2fsecret", "A B"):
-        status, headers, body = get(app, f"/pugeo/thumbnails/{name}.jpg")
-        assert status == 404 or (headers["content-type"].startswith("image/svg") and b"<svg" in body), name
     of_dots = [("p-1", "run-1", "color", "attribute:Damage class"), ("p-1", "run-1", "nothing", "")]
-    assert asked == [of_dots[0], ("0a1b",), of_dots[1], ("nothing",)]
+    assert asked == of_dots
 
 
 def test_what_a_button_downloads_is_made_when_it_is_asked_for(project: Path) -> None:

@@ -1,4 +1,4 @@
-"""Pick files and folders of the machine that PU-Geo runs on, with pictures of rasters; see `services.project.browsing`.
+"""Pick files and folders of the machine that PU-Geo runs on; see `services.project.browsing`.
 
 A dialog that a button opens. What was picked goes to a function, which most often writes it into a text field: a typed path
 and a picked one take the same way from there.
@@ -10,18 +10,16 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import Literal
 
 import streamlit as st
 
 from pu_geo.errors import PuGeoError
-from pu_geo.services.project import browsing, thumbnails
+from pu_geo.services.project import browsing
 from pu_geo.services.project.browsing import File, Kind, Listing, Place
 from pu_geo.ui import frame
 from pu_geo.ui.project import texts
-from pu_geo.ui.routes import PREFIX
 from pu_geo.wording import size, when
 
 _OPEN, _FOLDER = "picker-open", "picker-folder"  # which picker is open, and the folder that all of them open with
@@ -31,10 +29,7 @@ _STYLE = """<style>
 [class*="st-key-picker-row-"] button, [class*="st-key-picker-row-"] button > div { justify-content: flex-start; }
 [class*="st-key-picker-row-"] button { min-height: 1.9rem; padding-block: 0.1rem; }
 div:has(> .st-key-picker-list) { flex-basis: clamp(10rem, calc(100vh - 25.5rem), 34rem) !important; }
-.pugeo-thumbnail { width: 100%; aspect-ratio: 4 / 3; object-fit: cover; border-radius: 0.4rem; display: block;
-  background: color-mix(in srgb, currentColor 12%, transparent); font-size: 0.75rem; }
 </style>"""
-picture = thumbnails.picture
 
 
 @dataclass(frozen=True)
@@ -138,7 +133,7 @@ def _draw(picker: _Picker) -> None:
     _ways(picker, listing)
     with st.container(height=_HEIGHT_PX, border=True, key="picker-list"):
         _folders(picker, listing)
-        (_pictures if picker.several else _files)(picker, listing)
+        (_several if picker.several else _files)(picker, listing)
         if listing.problem:
             st.warning(frame.plain(listing.problem), icon=":material/lock:")
         elif not (listing.folders or listing.files):
@@ -210,14 +205,11 @@ def _files(picker: _Picker, listing: Listing) -> None:
     _more(len(listing.files), listing.n_files)
 
 
-def _pictures(picker: _Picker, listing: Listing) -> None:
-    """Draw files of which several can be picked, with what is on them."""
+def _several(picker: _Picker, listing: Listing) -> None:
+    """Draw files of which several can be picked."""
     columns = st.columns(_COLUMNS, gap="small") if listing.files else []
     for i, file in enumerate(listing.files):
         with columns[i % _COLUMNS], st.container(gap="small"):
-            address = f"{PREFIX}/thumbnails/{thumbnails.name_of(file.path)}.jpg"
-            words = escape(texts.PICTURE.format(name=file.name), quote=True)
-            st.html(f'<img class="pugeo-thumbnail" loading="lazy" src="{address}" alt="{words}">')
             key = f"{picker.key}-pick-{picker.round}-{_sign(file.path)}"
             st.checkbox(
                 frame.plain(file.name), str(file.path) in picker.chosen, key=key,

@@ -107,7 +107,6 @@ CHOSEN_MOST = 6
 USE_FOLDER = "Use this folder"
 SELECT_ALL = "Select all {n} shown"
 CLEAR = "Clear"
-PICTURE = "Preview of {name}"
 FORMATS = {
     "scenes": "GeoTIFF, PNG and JPEG files are listed. Files stay where they are.",
     "vectors": "GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet and CSV files are listed.",
