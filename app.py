@@ -13,7 +13,7 @@ import pu_geo.ui
 from pu_geo.ui import frame
 from pu_geo.ui.components import download
 from pu_geo.ui.components.scatter import dots
-from pu_geo.ui.guard import Guard, UploadLimit
+from pu_geo.ui.guard import LARGEST, Guard, UploadLimit
 from pu_geo.ui.routes import routes
 from pu_geo.ui.serving import Serving
 
@@ -27,7 +27,7 @@ CONFIG = {
     "server.enableXsrfProtection": True,
     "server.enableCORS": True,
     "server.fileWatcherType": "none",
-    "server.maxUploadSize": 50,  # MB, as the upload boxes promise
+    "server.maxUploadSize": LARGEST // 1024**2,  # MB
     "server.showEmailPrompt": False,
     # Fast reruns start a thread beside the one that still draws: one of two quick clicks was lost, or a page stopped to refresh.
     "runner.fastReruns": False,

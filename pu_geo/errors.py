@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import errno
+import re
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+
+UNSEEN = re.compile(
+    "[\0-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)  # a terminal acts on them, or they turn the direction of a text
 
 
 class PuGeoError(Exception):
@@ -21,9 +26,8 @@ class PuGeoError(Exception):
     """
 
     def __init__(self, problem: str, hint: str, *, kind: str = "refused") -> None:
-        super().__init__(f"{problem} {hint}")
-        self.problem = problem
-        self.hint = hint
+        self.problem, self.hint = (UNSEEN.sub("?", text) for text in (problem, hint))
+        super().__init__(f"{self.problem} {self.hint}")
         self.kind = kind
 
 

@@ -13,6 +13,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.errors import UNSEEN
+
 Role = Literal["pre", "post", "layer"]
 When = Literal["pre", "post", "", "pre+post"]
 """The date that a view shows: "" of none (elevation, say); "pre+post" of features that were made of both dates together."""
@@ -437,7 +439,9 @@ class LabelOp:
             return None
         for name in ("damage_types", "absent_types"):
             types = getattr(self, name)
-            if not isinstance(types, list | tuple) or not all(is_text(text, 1, MAX_TYPE) for text in types):
+            if not isinstance(types, list | tuple) or not all(
+                is_text(text, 1, MAX_TYPE) and not UNSEEN.search(text) for text in types
+            ):
                 return f"{name} must be a list of texts of 1 to {MAX_TYPE} characters; got {types!r}."
             if len(types) > MAX_TYPES:
                 return f"{name} has {len(types)} entries; {MAX_TYPES} at most."
@@ -467,11 +471,11 @@ class LabelOp:
         return None
 
 
-_NOT_TEXT = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def is_text(value: object, least: int, most: int) -> bool:
-    """Return whether a value is a text of that many characters that can be stored and reads as it is: no control signs, none that turn the direction, no half characters."""
+    """Return whether a value is a text of that many characters that SQLite and UTF-8 can hold: no NUL, no half characters."""
     return isinstance(value, str) and least <= len(value) <= most and _NOT_TEXT.search(value) is None
 
 

@@ -58,7 +58,7 @@ def state_at_once(scene: Scene) -> State:
             or _ends_at(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns) != scene.ends_sha256
         ):
             return "changed"
-    except OSError:
+    except (OSError, ValueError):  # a path with a NUL is none
         return "missing"
     return "same" if found.st_mtime_ns == scene.mtime_ns else "touched"
 

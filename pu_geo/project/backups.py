@@ -22,8 +22,9 @@ from typing import Literal, TypedDict, get_args
 
 from pu_geo.errors import OutOfReach, ProjectError
 from pu_geo.files import atomic_write, checked, is_abandoned, make_folder, may_change, remove_path, single
-from pu_geo.project import in_use, locks
+from pu_geo.project import in_use, integrity, locks
 from pu_geo.project.layout import Layout, read_json, sha256_of, write_json
+from pu_geo.records import utc
 
 Reason = Literal["daily", "removal", "asked"]
 LOCK = ".backups.lock"  # held while a backup is made there
@@ -145,9 +146,9 @@ def read(path: Path) -> Backup | None:
     try:
         facts = read_json(path.with_suffix(".json"))
         backup = Backup(**{**facts, "path": path})
-        datetime.fromisoformat(backup.made_at)
-        is_whole = path.stat().st_size == backup.n_bytes and backup.reason in get_args(Reason)
-    except (ProjectError, OSError, ValueError, TypeError):
+        is_whole = checked(path).stat().st_size == backup.n_bytes and backup.reason in get_args(Reason)
+        is_whole &= utc(backup.made_at) == backup.made_at and isinstance(backup.project_id, str) and path.is_file()
+    except (ProjectError, OSError, ValueError, TypeError, OverflowError):
         return None
     return backup if is_whole else None
 
@@ -272,8 +273,10 @@ def _need_room(layout: Layout, folder: Path) -> None:
 
 
 def quick_check(path: Path) -> str:
-    """Return the first thing that SQLite finds wrong in a file that nobody has open; "" if nothing is."""
+    """Return the first thing that is wrong in a file that nobody has open, to SQLite or since it is not ours; "" if nothing is."""
     with closing(_reading(path)) as db:
+        if strange := integrity.strange(db):
+            return strange
         found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if found == "ok" else " ".join(found.split())
 

@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from pu_geo.errors import ProjectError
+from pu_geo.errors import UNSEEN, ProjectError
 from pu_geo.project import choices
 from pu_geo.project.store import transaction
 from pu_geo.records import DAMAGE_CLASSES, MAX_GRADE, MAX_GRADES, DamageClass, is_text
@@ -86,7 +86,11 @@ def put(db: sqlite3.Connection, wanted: Sequence[Grade]) -> list[Grade]:
         )
     names = [one.name.strip() for one in wanted]
     for name, one in zip(names, wanted, strict=True):
-        if not is_text(name, 1, MAX_GRADE) or [each.casefold() for each in names].count(name.casefold()) > 1:
+        if (
+            not is_text(name, 1, MAX_GRADE)
+            or UNSEEN.search(name)
+            or [each.casefold() for each in names].count(name.casefold()) > 1
+        ):
             raise ProjectError(
                 f"{name!r} cannot be the name of a grade: names have 1 to {MAX_GRADE} characters, and each occurs once.",
                 "Choose another name.",

@@ -106,7 +106,7 @@ def strange(db: sqlite3.Connection) -> str:
     other = [name for name, made in here.items() if made != ours.get(name, made)]
     added = [printable(name) for name in here if name not in ours]
     words = (("it lacks", gone), ("another program changed its", other), ("PU-Geo did not make its", added))
-    return "; ".join(f"{what} {', '.join(sorted(names)[:5])}" for what, names in words if names)
+    return "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in words if names)
 
 
 def _shape(db: sqlite3.Connection, of: Collection[str] | None = None) -> dict[str, str]:

@@ -6,7 +6,9 @@ import hashlib
 import json
 import os
 import re
+import tokenize
 import zipfile
+import zlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -26,6 +28,7 @@ RCF = "rcf"  # the feature set that comes with every chip set; its files have na
 SHARED = "shared"  # the maker of features whose filters are the same everywhere and hold no imagery
 SHARDS = "shards"  # folder in that of a job: what workers of a cluster have finished
 LAYERS = "layers"  # the maker of features with a bank of filters for each layer
+_MOST_ARRAYS = 2**30  # bytes of a .npz file once they are unpacked; filters of seven layers take 100 MB
 _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
@@ -251,6 +254,9 @@ def read_array(path: Path) -> NDArray[Any]:
 
 def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return the arrays of a .npz file of a project. Raises ProjectError of kind "lost" if it is missing or damaged."""
+    with reading(path), zipfile.ZipFile(path) as archive:
+        if (size := sum(member.file_size for member in archive.infolist())) > _MOST_ARRAYS:
+            raise ValueError(f"{size:,} bytes")
     with reading(path), np.load(path, allow_pickle=False) as arrays:
         return {name: arrays[name] for name in arrays.files}
 
@@ -261,7 +267,9 @@ def reading(path: Path) -> Iterator[None]:
     checked(path)
     try:
         yield
-    except (OSError, ValueError, TypeError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (
+        OSError, ValueError, TypeError, KeyError, EOFError, RecursionError, MemoryError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
+    ) as error:  # fmt: skip
         raise lost(path, error) from error
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import shapely
 
-from pu_geo.project import backups, contents, salvage, schema
+from pu_geo.project import backups, contents, integrity, salvage, schema
 from pu_geo.project.contents import wkb_from_blob
 from pu_geo.project.history import ActLog
 from pu_geo.project.labels import last_event
@@ -237,7 +237,7 @@ def _rows_of(source: Path) -> _Source:
     tables = ("label_event", *_LOGS, *_KEYS, *_OF_GRID, *_REMOVALS)
     with suppress(sqlite3.DatabaseError, TypeError, ValueError), closing(_reading(source)) as db:
         db.execute("BEGIN")  # all tables as of one moment: people may click meanwhile
-        is_whole = [row[0] for row in db.execute("PRAGMA quick_check(1)")] == ["ok"]
+        is_whole = not integrity.strange(db) and [row[0] for row in db.execute("PRAGMA quick_check(1)")] == ["ok"]
         own = db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()[0]
         if is_whole and int(own) == schema.SCHEMA:
             rows: dict[str, list[Any]] = {table: list(_all_rows(db, table)) for table in tables}

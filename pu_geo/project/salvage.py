@@ -91,7 +91,7 @@ def readable(path: Path, tables: Sequence[str] = LOGS) -> dict[str, Readable]:
         for row_id, values in _rows(pages, number):
             if (row := _named(owner[number], row_id, values)) is not None:
                 rows[owner[number]][row_id] = row
-    for number in range(2, pages.count + 1):
+    for number in pages.numbers:
         if number not in owner and pages.kind(number) == _TABLE_LEAF:
             for row_id, values in _rows(pages, number):
                 table = _table_of(values)
@@ -120,7 +120,8 @@ class _Pages:
         reserved = self._content[20] if len(self._content) > 20 and self._content.startswith(_MAGIC) else 0
         self.usable = self.size - (reserved if reserved <= 32 else 0)
         self._newer = _committed(wal, self.size)
-        self.count = max([len(self._content) // self.size, *self._newer])
+        self.numbers = sorted({*range(2, len(self._content) // self.size + 1), *self._newer} - {1})
+        self.count = len(self.numbers) + 1
         self.most_rows = self.count * self.size // _SMALLEST_ROW
 
     def get(self, number: int) -> bytes:

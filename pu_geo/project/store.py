@@ -180,7 +180,7 @@ def _check(db: sqlite3.Connection, layout: Layout) -> None:
     """Check a file that this process opens for the first time: at once, or in a thread beside where it is large."""
     require_schema(db, layout)
     is_small = layout.gpkg.stat().st_size <= integrity.CHECKED_AT_ONCE
-    if words := integrity.strange(db) or (integrity.problem(db) if is_small else ""):
+    if words := integrity.problem(db) if is_small else "":
         _note_damage(layout, words)
         raise damaged(layout, words)
     if not is_small:
@@ -287,6 +287,7 @@ def connect_as_is(layout: Layout) -> Iterator[sqlite3.Connection]:
         _refuse_lost_changes(layout)
     try:
         with closing(sqlite3.connect(backups.read_only_address(layout.gpkg), uri=True, timeout=_PATIENCE_S)) as db:
+            require_schema(db, layout)
             yield db
     except sqlite3.DatabaseError as error:
         is_busy = "locked" in str(error)
@@ -305,7 +306,18 @@ def state_of_file(layout: Layout) -> Literal["gone", "read_only", "writable"]:
 
 
 def require_schema(db: sqlite3.Connection, layout: Layout) -> None:
-    """Raise `ProjectError` of kind "schema" where another version of PU-Geo wrote a project's file, of kind "corrupt" where no schema is noted."""
+    """Raise `ProjectError` of kind "schema" where another version of PU-Geo wrote a project's file, of kind "corrupt" where no schema is noted, or a table is not ours.
+
+    To be asked before anything is read: what is called like a table of ours may be a view without end.
+    """
+    strange = integrity.strange(db)
+    if "table pugeo_meta" not in strange:
+        _require_number(db, layout)
+    if strange:
+        raise damaged(layout, printable(strange, 300))
+
+
+def _require_number(db: sqlite3.Connection, layout: Layout) -> None:
     row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()
     text = "" if row is None else str(row[0])
     if not (text.isascii() and text.isdigit() and int(text) > 0):

@@ -15,11 +15,12 @@ from typing import Any
 from pu_geo.errors import ProjectError
 from pu_geo.files import make_folder, move_path, remove_path, write_file
 from pu_geo.project import removals, store
-from pu_geo.project.layout import Layout, read_json, reading, write_facts
+from pu_geo.project.layout import Layout, lost, read_json, reading, write_facts
 from pu_geo.project.locks import one_at_a_time
 from pu_geo.project.store import now
 
 _NAME = re.compile(r"v([1-9]\d*)")
+_MOST_STATE = 2**29  # bytes; that of a million buildings has 200 MB
 FACTS, _STATE = "version.json", "state.json.gz"
 
 
@@ -86,6 +87,9 @@ def read_state(layout: Layout, version: str) -> dict[str, list[Any]]:
         raise ProjectError(
             f"Version {version} cannot be compared: {_STATE} is not in its folder.", "Choose versions that hold it."
         )
-    with reading(path), gzip.open(path, "rt", encoding="utf-8") as stream:
-        found: dict[str, list[Any]] = json.load(stream)
+    with reading(path), gzip.open(path) as stream:
+        text = stream.read(_MOST_STATE + 1)
+        if len(text) > _MOST_STATE:
+            raise lost(path, ValueError())
+        found: dict[str, list[Any]] = json.loads(text)
     return found

@@ -231,6 +231,7 @@ def _connected(
                 started = stack.enter_context(LocalCluster(
                     n_workers=address.n_workers, threads_per_worker=1, processes=True, host="127.0.0.1", scheduler_port=0,
                     dashboard_address="127.0.0.1:0", memory_limit=memory_of(address),
+                    security=True,  # made for this cluster: no other account of the machine can use its ports
                 ))  # fmt: skip
                 client = stack.enter_context(Client(started))
                 client.wait_for_workers(address.n_workers)

@@ -6,6 +6,7 @@ import hashlib
 import math
 import pickle
 import struct
+import zipfile
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -290,6 +291,10 @@ def _read(path: Path) -> object:
         tensors = model_files.read(path).tensors.items()
         return {name: torch.from_numpy(array) for name, array in tensors if name.startswith("trunk.backbone.")}
     try:
+        if zipfile.is_zipfile(path):
+            with zipfile.ZipFile(path) as archive:  # torch compresses nothing; a file packed by somebody else may be a bomb
+                if any(member.compress_type != zipfile.ZIP_STORED for member in archive.infolist()):
+                    raise _refusal(path, "is compressed, which torch never does")
         return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise _refusal(path, f"cannot be read: {error.strerror or error}") from error

@@ -29,6 +29,7 @@ from pu_geo.ui import texts
 
 HEALTH = "/_stcore/health"  # open to programs that watch whether the server answers
 _HOST = re.compile(r"(?:127\.0\.0\.1|localhost)(?::([1-9][0-9]{0,4}))?")
+LARGEST = 50 * 1024**2  # bytes of one file, as the upload boxes promise
 MOST_UPLOADED = 1024**3  # bytes; Streamlit keeps what a tab uploaded in memory until the tab is closed
 _UPLOADS = "/_stcore/upload_file/"
 _POLICY_VIOLATION = 1008  # code of RFC 6455 for a WebSocket that is refused
@@ -107,14 +108,20 @@ class UploadLimit:
     """
 
     def __init__(self, app: ASGIApp, *, kept: Callable[[], int] | None = None) -> None:
-        self._app, self._kept = app, kept or _bytes_in_memory
+        self._app, self._kept, self._n_under_way = app, kept or _bytes_in_memory, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_upload = scope["type"] == "http" and scope["method"] == "PUT" and scope["path"].startswith(_UPLOADS)
-        if is_upload and self._kept() >= MOST_UPLOADED:
+        if not is_upload:
+            await self._app(scope, receive, send)
+        elif self._kept() + self._n_under_way * LARGEST >= MOST_UPLOADED:
             await _page(texts.TOO_MANY_UPLOADS.format(mb=MOST_UPLOADED // 1024**2), 413)(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            self._n_under_way += 1  # each may become as large as one can be
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                self._n_under_way -= 1
 
 
 def _bytes_in_memory() -> int:

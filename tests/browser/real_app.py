@@ -80,7 +80,7 @@ class AppServer:
         LOGS.append(self.log)
 
     def __enter__(self) -> AppServer:
-        self._home.mkdir(parents=True, exist_ok=True)
+        with_key(self._home)  # so that projects of other tests are this user's, too
         self.start()
         return self
 

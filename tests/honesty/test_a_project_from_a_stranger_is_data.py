@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gzip
 import json
 import os
 import secrets
@@ -11,6 +12,7 @@ import socket
 import sqlite3
 import struct
 import sys
+import zipfile
 from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from small_parts import REPOSITORY, add_run, click, in_tiers, small_project, small_scene, unheld_job
 from type_parts import discovered
@@ -28,7 +31,7 @@ from pu_geo.jobs import foreground, status, worker
 from pu_geo.project import backups, discoveries, labels, leftovers, locks, removals, runs, store, versions
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import random_audits
-from pu_geo.services.project import projects, recovery, removing
+from pu_geo.services.project import projects, readable_labels, recovery, removing
 from pu_geo.tasks.project import doctor, rounds
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
@@ -344,6 +347,64 @@ def test_what_a_database_or_a_job_names_is_not_done(prepared: tuple[Layout, Path
     if "trigger" in attack:
         with pytest.raises(PuGeoError):
             click(layout, "b3")
+
+
+def _npz(layout: Layout, name: str, n_bytes: int) -> None:
+    for path in layout.folder.glob(name):
+        with (
+            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+            archive.open("order.npy", "w", force_zip64=True) as file,
+        ):
+            for _ in range(n_bytes // 2**20):
+                file.write(bytes(2**20))
+
+
+def _endless_view(layout: Layout, outside: Path) -> None:
+    with closing(sqlite3.connect(layout.gpkg)) as db, db:
+        for name in ("label_event_no_update", "label_event_no_delete"):
+            db.execute(f"DROP TRIGGER {name}")
+        db.execute("ALTER TABLE label_event RENAME TO kept")
+        db.execute(
+            "CREATE VIEW label_event AS WITH RECURSIVE n(event) AS (SELECT 1 UNION ALL SELECT event + 1 FROM n) SELECT * FROM n"
+        )
+
+
+def _far_page(layout: Layout, outside: Path) -> None:
+    page = 4096
+    head = struct.pack(">8I", 0x377F0682, 3007000, page, 0, 1, 2, 0, 0)
+    frame = struct.pack(">6I", 0xFFFFFFFF, 1, 1, 2, 0, 0) + bytes(page)
+    layout.gpkg.write_bytes(layout.gpkg.read_bytes()[:100])
+    layout.gpkg.with_name("project.gpkg-wal").write_bytes(head + frame)
+
+
+HEAVY: dict[str, Callable[[Layout, Path], object]] = {
+    "arrays of 2 GB in 2 MB": lambda layout, _: _npz(layout, "checks/*.npz", 2 * 2**30),
+    "the state of a version of 600 MB": lambda layout, _: (layout.exports / "v1" / "state.json.gz").write_bytes(
+        gzip.compress(bytes(600 * 2**20), 1)
+    ),
+    "labels without end": _endless_view, "a page that is far away": _far_page,
+    **{
+        f"a backup's {name} {value!r:.20}": lambda layout, _, name=name, value=value: [
+            write_json(path, {**json.loads(path.read_text()), name: value}) for path in layout.backups.glob("*.json")
+        ]
+        for name, value in (("made_at", "2026-01-01T00:00:00"), ("made_at", 7), ("project_id", []), ("n_bytes", "x"))
+    },
+    "a backup's facts are a pipe": lambda layout, _: [(path.unlink(), os.mkfifo(path)) for path in layout.backups.glob("*.json")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("heavy", in_tiers(HEAVY, "stranger", quick=list(HEAVY)[2:]))
+def test_what_would_take_all_memory_or_never_end_ends_in_words(prepared: tuple[Layout, Path], heavy: str) -> None:
+    layout, outside = prepared
+    HEAVY[heavy](layout, outside)
+    before = psutil.Process().memory_info().rss
+    _use(layout, outside)
+    with suppress(PuGeoError):
+        random_audits.newest_audit(layout)
+        readable_labels.read(layout)
+    with suppress(PuGeoError):
+        versions.read_state(layout, "v1")
+    assert psutil.Process().memory_info().rss - before < 2**30
 
 
 def test_the_next_round_takes_pictures_along_and_nothing_else(prepared: tuple[Layout, Path], tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
 from pu_geo.services.project import access
 from pu_geo.ui import texts
-from pu_geo.ui.guard import MOST_UPLOADED, Guard, UploadLimit, bytes_of
+from pu_geo.ui.guard import LARGEST, MOST_UPLOADED, Guard, UploadLimit, bytes_of
 from pu_geo.ui.routes import _SANDBOX
 
 KEY, SECRET, HOST = b"0" * 64, "the-secret", "127.0.0.1:8501"
@@ -199,3 +199,8 @@ def test_no_upload_is_taken_while_too_many_are_in_memory(app: Starlette) -> None
         assert (answer[0], b"1,024 MB" in answer[2]) == (status, status == 413)
         assert ask(limited, "/_stcore/upload_file/session/file", method="DELETE")[0] == 200, "there is a way out"
         assert ask(limited, "/annotate")[0] == 200
+    limit = UploadLimit(app, kept=lambda: 0)
+    limit._n_under_way = MOST_UPLOADED // LARGEST + 1
+    assert ask(limit, "/_stcore/upload_file/session/file", method="PUT")[0] == 413, (
+        "those under way count, as large as they may be"
+    )

@@ -90,7 +90,7 @@ def read_invitation(path: Path) -> Invitation:
     agreement.require_current()
     address = _text(path, facts, "address")
     host, _, port = address.rpartition(":")
-    if not port.isdigit() or not 0 < int(port) < 65536:
+    if not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
         raise _broken(path, f"has the address {printable(address)!r}; it must be host:port")
     credentials.require_host(host)
     try:

@@ -173,7 +173,8 @@ def browse(folder: Path, kind: Kind, *, filter: str = "") -> Listing:
 
 
 def _fitting(entries: Iterator[os.DirEntry[str]], wanted: str) -> Iterator[os.DirEntry[str]]:
-    return (entry for entry in entries if not entry.name.startswith(".") and wanted in entry.name.lower())
+    named = (entry for entry in entries if entry.name == entry.name.encode(errors="replace").decode())  # a name in UTF-8
+    return (entry for entry in named if not entry.name.startswith(".") and wanted in entry.name.lower())
 
 
 def _sorted_out(entries: Sequence[os.DirEntry[str]], kind: Kind, below: Sequence[Place]) -> tuple[list[Place], list[Place]]:
@@ -204,9 +205,9 @@ def _as_file(place: Place) -> File | None:
     """Return size and day of what can be picked; None for a pipe or a device, or where it is gone."""
     try:
         found = place.path.stat()
-    except OSError:
+        changed = datetime.fromtimestamp(found.st_mtime).astimezone().isoformat(timespec="seconds")
+    except (OSError, ValueError, OverflowError):
         return None
-    changed = datetime.fromtimestamp(found.st_mtime).astimezone().isoformat(timespec="seconds")
     if stat.S_ISDIR(found.st_mode):
         return File(place.name, place.path, 0, changed)
     return File(place.name, place.path, found.st_size, changed) if stat.S_ISREG(found.st_mode) else None

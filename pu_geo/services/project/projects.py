@@ -154,7 +154,6 @@ def _stamp(layout: Layout) -> tuple[tuple[int, int, int], ...]:
 def _read_card(layout: Layout, stamp: object) -> Recent:
     """Read a card; cards are drawn anew with each letter of a new project's name, and each counts all labels."""
     with store.connect_as_is(layout) as db:
-        store.require_schema(db, layout)
         n_damaged = labels.counts(labels.current_labels(db))["positive"]
         return Recent(layout, store.project_name(db), "", contents.units(db), n_damaged)
 

@@ -43,6 +43,7 @@ _MOST_VALUES, _MOST_NAMED = 8, 3
 _LAST = "9999"
 _TELLS = re.compile("dam|grad|class|state|status|label|condition", re.IGNORECASE)
 Row = tuple[str, dict[str, Any]]  # a building, and what the file says about it: label, and details by name
+_MOST_COLUMNS, _MOST_EVENTS = 1_000, 2**53
 _PLACES = (("lon", "lat"), ("longitude", "latitude"))
 _LOCAL_PLACES = (("x_m", "y_m"),)
 
@@ -318,7 +319,7 @@ def _types(value: Any) -> Any:
     if isinstance(value, str) and value.startswith("["):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     elif isinstance(value, str):
         value = [text for text in map(str.strip, value.split(";")) if text]
@@ -340,6 +341,11 @@ def _read_csv(source: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
             stream.seek(0)
             reader = csv.DictReader(stream, delimiter=sign)
             columns = list(reader.fieldnames or [])
+            if len(columns) > _MOST_COLUMNS:
+                raise LabelError(
+                    f"{source.name} has {len(columns):,} columns; at most {_MOST_COLUMNS:,} are read.",
+                    "Keep those that say something.",
+                )
             if "building_id" not in columns and not _place_columns(columns, _PLACES + _LOCAL_PLACES):
                 raise LabelError(
                     f"{source.name} has no column building_id, and no lon and lat; its columns are {wording.listed(columns, 20)}.",
@@ -662,6 +668,8 @@ def _with_grade_of_here(row: Mapping[str, str], scale: Sequence[Grade]) -> Mappi
 def _past_event(row: Mapping[str, str], name: str) -> PastEvent:
     try:
         event, undoes, answer = (int(row[key]) if row.get(key) else None for key in ("event", "undoes", "answer"))
+        if not all(number is None or 0 < number < _MOST_EVENTS for number in (event, undoes, answer)):
+            raise ValueError(f"they are from 1 to {_MOST_EVENTS:,}")
     except ValueError as error:
         raise LabelError(
             f"{name} has a row whose event numbers are not whole numbers: {error}.", "Export it again."

@@ -28,7 +28,6 @@ from pu_geo.project import (
     freshness,
     import_log,
     in_use,
-    integrity,
     leftovers,
     removals,
     runs,
@@ -93,7 +92,6 @@ def examine(layout: Layout, *, full: bool = False, fix: bool = False, own_job: s
     is_readable = found[0].level != "problem"
     if is_readable:
         with suppress(PuGeoError), store.connect_as_is(layout) as db:
-            store.require_schema(db, layout)
             found.append(_log(db))
             for findings in (
                 _finished(layout, db, full),
@@ -102,8 +100,10 @@ def examine(layout: Layout, *, full: bool = False, fix: bool = False, own_job: s
                 _scenes(layout, db, full),
                 _orphans(layout, db),
             ):
-                with suppress(PuGeoError):  # one that finds no more says what it had found
+                try:
                     found.extend(findings)
+                except PuGeoError as error:
+                    found.append(Finding("project", "problem", error.problem, error.hint))
     found += [_temporaries(layout, fix, own_job), *_damaged_copies(layout), *_jobs(layout, own_job), _disk(layout)]
     found += [*_network(layout), _permissions(layout), _backups(layout, full, fix=fix and is_readable)]
     return found
@@ -118,13 +118,10 @@ def _database(layout: Layout, full: bool) -> Finding:
         return Finding("database", "problem", "project.gpkg is gone.", restore)
     try:
         with store.connect_as_is(layout) as db:
-            if words := integrity.strange(db):
-                return Finding("database", "problem", f"project.gpkg is not as PU-Geo makes it: {words}.", restore)
             rows = db.execute("PRAGMA integrity_check(3)" if full else "PRAGMA quick_check(3)").fetchall()
             wrong = [str(row[0]) for row in rows if row[0] != "ok"]
             if wrong:
                 return Finding("database", "problem", f"project.gpkg is damaged: {' '.join(wrong[0].split())}.", restore)
-            store.require_schema(db, layout)
             n = db.execute("SELECT count(*) FROM label_event").fetchone()[0]
     except PuGeoError as error:
         if error.kind == "schema":

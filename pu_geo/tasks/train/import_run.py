@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 import time
+import tokenize
+import zipfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -36,7 +38,10 @@ UNIT = 1e-3
 MAX_CURVE = 2**24
 MAX_EPOCHS, LARGEST = 10**9, sys.float_info.max
 FIGURE = re.compile(r"[A-Za-z0-9_]{1,40}")  # names of what an epoch reports
-_BROKEN = (ValueError, TypeError, SyntaxError, LookupError, RecursionError, OverflowError, EOFError, AttributeError)
+_BROKEN = (
+    ValueError, TypeError, SyntaxError, LookupError, RecursionError, OverflowError, EOFError, AttributeError, MemoryError,
+    tokenize.TokenError, zipfile.BadZipFile,
+)  # fmt: skip
 _TOLD = ("method", "preset", "seed", "device")
 NO_FIGURES = ("at", "event", "look", "alarms")
 """What is not taken of a report: the job's own names, and those of pictures that stay where they are."""

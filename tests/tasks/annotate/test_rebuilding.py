@@ -122,6 +122,7 @@ def test_a_history_that_makes_no_sense_is_refused_whole(project: Layout, tmp_pat
         (",undo,", ",redo,", -1, "does not follow"),
         (",positive,", ",damaged!,", 1, "is not one of"),
         (",set,", ",wish,", 1, "is not one of"),
+        ("\n1,", f"\n{2**63 - 1},", 1, "from 1 to"),
     ):
         assert find in text
         events.write_text(text.replace(find, put, times))
