@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import shapely
+from small_parts import with_key
 
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout, write_json
