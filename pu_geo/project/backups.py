@@ -147,7 +147,7 @@ def read(path: Path) -> Backup | None:
         facts = read_json(path.with_suffix(".json"))
         backup = Backup(**{**facts, "path": path})
         is_whole = checked(path).stat().st_size == backup.n_bytes and backup.reason in get_args(Reason)
-        is_whole &= utc(backup.made_at) == backup.made_at and isinstance(backup.project_id, str) and path.is_file()
+        is_whole &= utc(backup.made_at) is not None and isinstance(backup.project_id, str) and path.is_file()
     except (ProjectError, OSError, ValueError, TypeError, OverflowError):
         return None
     return backup if is_whole else None
