@@ -23,6 +23,7 @@ import numpy as np
 import psutil
 import pytest
 from small_parts import REPOSITORY, add_run, click, in_tiers, small_project, small_scene, unheld_job
+from streamlit.testing.v1 import AppTest
 from type_parts import discovered
 
 from pu_geo import cli, files, jobs
@@ -347,6 +348,25 @@ def test_what_a_database_or_a_job_names_is_not_done(prepared: tuple[Layout, Path
     if "trigger" in attack:
         with pytest.raises(PuGeoError):
             click(layout, "b3")
+
+
+@pytest.mark.parametrize("attack", in_tiers([*ATTACKS, *QUICK], "stranger", ci=["files of a removal lead out", "trash/*"]))
+def test_no_screen_does_it_either(prepared: tuple[Layout, Path], attack: str) -> None:
+    layout, outside = prepared
+    if attack in ATTACKS:
+        ATTACKS[attack](layout, outside)
+    else:
+        for path in list(layout.folder.glob(attack)) or [layout.folder / attack]:
+            shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+            path.symlink_to(outside / "Documents")
+    before = _tree(outside)
+    for screen in ("project", "imagery", "annotate", "train", "explore", "damage_map"):
+        app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
+        app.session_state["project"] = str(layout.folder)
+        app.run()
+        app.session_state["goes-to"] = screen
+        assert not app.run().exception
+    assert _tree(outside) == before
 
 
 def _npz(layout: Layout, name: str, n_bytes: int) -> None:
