@@ -47,7 +47,13 @@ def run_of(layout: Layout) -> str:
 def test_bare_machine_trains_and_the_project_takes_the_run(
     words: list[str], project: Layout, copied: Layout, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = [sys.executable, str(REPOSITORY / "tests" / "training" / "bare_box.py"), str(copied.folder), *words]
+    command = [
+        sys.executable,
+        str(REPOSITORY / "tests" / "training" / "bare_box.py"),
+        str(copied.folder),
+        "--from-elsewhere",
+        *words,
+    ]
     environment = {"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
