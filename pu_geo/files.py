@@ -107,18 +107,18 @@ def may_change(folder: Path) -> bool:
     return is_ours(folder) and os.access(folder, os.W_OK)
 
 
-def opened(path: Path, flags: int, mode: int = 0o666) -> int:
+def opened(path: Path, flags: int) -> int:
     """Open a file, never through a link, and return its descriptor.
 
     Args:
-        flags: as `os.open` takes them, without O_TRUNC.
+        flags: as `os.open` takes them.
 
     Raises:
         OutOfReach: see `to_change`; also where it would be written to and has a second name (a hard link).
         OSError: if it cannot be opened.
     """
     is_written = bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
-    return os.open(single(to_change(path)) if is_written else checked(path), flags | os.O_NOFOLLOW, mode)
+    return os.open(single(to_change(path)) if is_written else checked(path), flags | os.O_NOFOLLOW, 0o666)
 
 
 def single(path: Path) -> Path:

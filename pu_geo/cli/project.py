@@ -69,12 +69,9 @@ def open_project(
     if from_elsewhere:
         projects.trust(layout)
         projects.find(project)
-    state = (
-        "is open for work" if is_ours(layout.folder) else elsewhere(layout.folder).problem.removeprefix(layout.folder.name)
-    )
-    words = [f"{layout.folder.name} {state.strip().rstrip('.')}.", *odd]
-    words += [] if is_ours(layout.folder) else [elsewhere(layout.folder).hint]
-    show({"project": str(layout.folder), "is_ours": is_ours(layout.folder), "odd": odd}, "\n".join(words), as_json)
+    is_own, closed = is_ours(layout.folder), elsewhere(layout.folder)
+    words = [f"{layout.folder.name} is open for work.", *odd] if is_own else [closed.problem, *odd, closed.hint]
+    show({"project": str(layout.folder), "is_ours": is_own, "odd": odd}, "\n".join(words), as_json)
 
 
 @screen.verb("init", "joplin.pugeo --name 'Joplin 2011'")

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import sqlite3
 import sys
-from collections.abc import Collection
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -100,8 +99,9 @@ def strange(db: sqlite3.Connection) -> str:
 
     A trigger of somebody else's could make an answer vanish that was acknowledged. Layers that QGIS saved into the file are left alone.
     """
-    ours = dict(_expected())
-    here = _shape(db, {made.partition(":")[0] for made in ours.values()} - _LEFT)
+    ours = _expected()
+    tables = {table for table, _ in ours.values()}
+    here = {name: made for name, made in _shape(db).items() if made[0] in tables}
     gone = [name for name in ours if name not in here]
     other = [name for name, made in here.items() if made != ours.get(name, made)]
     added = [printable(name) for name in here if name not in ours]
@@ -109,17 +109,17 @@ def strange(db: sqlite3.Connection) -> str:
     return "; ".join(f"{what} {', '.join(sorted(names))}" for what, names in words if names)
 
 
-def _shape(db: sqlite3.Connection, of: Collection[str] | None = None) -> dict[str, str]:
-    """Return what makes each table, view, index and trigger that is of some tables, all if None; indexes of SQLite's own follow from these."""
+def _shape(db: sqlite3.Connection) -> dict[str, tuple[str, str]]:
+    """Return of which table each table, view, index and trigger is, and what makes it; indexes of SQLite's own follow from these."""
     found = db.execute("SELECT type || ' ' || name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
-    return {str(name): f"{table}: {made}" for name, table, made in found if of is None or table in of}
+    return {str(name): (table, made) for name, table, made in found if table not in _LEFT}
 
 
 @cache
-def _expected() -> tuple[tuple[str, str], ...]:
+def _expected() -> dict[str, tuple[str, str]]:
     with closing(sqlite3.connect(":memory:")) as db:
         db.executescript(schema.CREATE)
-        return tuple((name, made) for name, made in _shape(db).items() if made.partition(":")[0] not in _LEFT)
+        return _shape(db)
 
 
 def _read_texts(db: sqlite3.Connection, table: str) -> None:

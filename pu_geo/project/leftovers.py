@@ -72,7 +72,8 @@ def sweep(layout: Layout, *, own: Path | None = None) -> list[Leftover]:
                     move_path(each.path, layout.quicklooks)
                     continue
                 remove_path(each.path)
-                removed += [] if each.path.exists() else [each]
+                if not each.path.exists():
+                    removed.append(each)
     return removed
 
 

@@ -280,10 +280,7 @@ def _temporaries(layout: Layout, fix: bool, own_job: str) -> Finding:
         return Finding("temporary", "note", words, f"They take {_size(found)}. `pu-geo doctor --fix` removes them.")
     leftovers.sweep(layout, own=own)
     for path in backups.unfinished(layout):
-        if path.is_dir():
-            remove_path(path)
-        else:
-            remove_path(path)
+        remove_path(path)
     left = sum(path.exists() for path in found)
     done = f"Removed {len(found) - left} of {len(found)}."
     if not left:
