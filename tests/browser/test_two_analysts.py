@@ -27,10 +27,10 @@ def test_two_analysts_at_once(new_page, village) -> None:
     steps.open_view(eve, village)
     steps.become(eve, NASTY)
     steps.show_wall(eve)  # with the queue open her place would be its building
-    steps.see_all(eve)
-    steps.see_all(ann)
-    settle(eve)
-    settle(ann)
+    for page in (eve, ann):  # a run that comes later brings a queue, and the map goes where that stands
+        settle(page)
+        steps.settled(page)
+        steps.see_all(page)
     current, before = queue(ann)["current"], village.labels()
     asked = ann.evaluate("window.__runs.asked")
 
