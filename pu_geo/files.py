@@ -305,7 +305,7 @@ def _keeps_rights(folder: Path) -> bool:
 
 def _hint(number: int | None, path: Path) -> str:
     """Return what to do where the key file cannot be made or read for a reason of the system's."""
-    if number in (errno.ENOSPC, errno.EDQUOT):
+    if number in FULL:
         return "Free some space on its disk, then start PU-Geo again."
     if number in (errno.EACCES, errno.EPERM):
         return (
