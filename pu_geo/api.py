@@ -24,6 +24,7 @@ from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
 from pu_geo.files import make_folder, remove_path
 from pu_geo.jobs import JobView, foreground
+from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS, TrainingRequest
 from pu_geo.project import contents, feature_sets, labels, runs, store
 from pu_geo.project.choices import Threshold
@@ -559,7 +560,7 @@ class Project:
         method = next((name for name, card in METHODS.items() if card.estimator == method), method)
         request = TrainingRequest(method, preset, seed, settings, types_from, hold_out, features, devices)
         training.require(self._layout, request)
-        return self._made("train", request.as_args(), f"Training {training.name_within(method)}")
+        return self._made("train", request.as_args(), f"Training {catalog.name_within(method)}")
 
     def ensemble(self, runs: Sequence[RunName]) -> Run:
         """Average the ranks of several runs; makes a run."""

@@ -29,7 +29,7 @@ import pu_geo
 from pu_geo import Project, api, jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
 from pu_geo.geo.export import layers
-from pu_geo.jobs import worker
+from pu_geo.jobs import tasks
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
@@ -337,7 +337,7 @@ def hang(job: Job) -> dict[str, object]:
 
 @pytest.fixture
 def hanging(project: Layout, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.setitem(worker.TASKS, "align", f"{__name__}:hang")
+    monkeypatch.setitem(tasks.TASKS, "align", tasks.Task(f"{__name__}:hang", "Hang"))
     monkeypatch.setitem(sys.modules, __name__, sys.modules[__name__])
     return Project.open(project.folder)
 
@@ -625,7 +625,7 @@ def test_an_interrupt_while_a_task_is_imported_cancels_it_after_the_import(
     project: Layout, interrupted_module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The job ended as done; torch, half imported, could not be imported again."""
-    monkeypatch.setitem(worker.TASKS, "align", f"{interrupted_module}:act")
+    monkeypatch.setitem(tasks.TASKS, "align", tasks.Task(f"{interrupted_module}:act", "Act"))
     opened = Project.open(project.folder, progress=False)
     with pytest.raises(KeyboardInterrupt):
         opened.align()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import graphlib
 import importlib
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ OURS: dict[str, set[str]] = {
         *ALWAYS,
     },  # no database: workers open none
     "api": EVERYTHING_BELOW,
-    "ui": {"services", "project", "jobs", *ALWAYS},
+    "ui": {"services", "project", "jobs", "methods.catalog", *ALWAYS},
     "pages": {"services", "ui", *ALWAYS},
     "app": {"ui"},
     "cli": {"services", "tasks", "jobs", "project", "geo", "methods", "api", *ALWAYS},
@@ -167,6 +168,26 @@ def test_imports_go_downward_only(room: str) -> None:
             elif others is not None and top not in {*others, "__future__"} | sys.stdlib_module_names:
                 wrong.append(f"{name} imports {what}")
     assert wrong == []
+
+
+def test_no_module_imports_one_that_imports_it() -> None:
+    """Neither at once nor by others, nor within a function."""
+    known = sources()
+    edges = {
+        name: {
+            found for what in imported(path) if (found := _module_of(what.removeprefix("pu_geo."), known)) not in ("", name)
+        }
+        for name, path in known.items()
+    }
+    try:
+        graphlib.TopologicalSorter(edges).prepare()
+    except graphlib.CycleError as error:
+        raise AssertionError(" -> ".join(error.args[1])) from error
+
+
+def _module_of(what: str, known: Mapping[str, Path]) -> str:
+    """Return the module that a dotted name is, or is in; a package by itself is what its modules are entered by."""
+    return what if what in known else parent if (parent := what.rpartition(".")[0]) in known else ""
 
 
 @pytest.mark.parametrize("package", ["export", "raster", "readers", "vector"])

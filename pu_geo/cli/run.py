@@ -11,9 +11,8 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand
 
-from pu_geo import jobs
 from pu_geo.errors import PuGeoError
-from pu_geo.jobs import foreground
+from pu_geo.jobs import foreground, tasks
 from pu_geo.project.layout import Layout
 
 Function = TypeVar("Function", bound=Callable[..., None])
@@ -116,7 +115,7 @@ def run_job(
     draw = _news if has_news else _bar if is_terminal else _lines()
 
     def stopped(job_id: str) -> None:
-        if task in jobs.CAN_PAUSE:
+        if tasks.of(task).can_pause:
             print(f"\nStopped. `pu-geo jobs {layout.folder} resume {job_id}` goes on.", file=sys.stderr)
 
     try:

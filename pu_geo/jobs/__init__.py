@@ -3,10 +3,9 @@
 `start` starts them, `control` stops, pauses and dismisses them, `status` works out how they stand.
 """
 
-from pu_geo.jobs.control import CAN_PAUSE, cancel, dismiss, end_overdue, kill_orphans, pause
+from pu_geo.jobs.control import cancel, dismiss, end_overdue, kill_orphans, pause
 from pu_geo.jobs.start import (
     LOCK_FD_VARIABLE,
-    ONE_AT_A_TIME,
     create_held,
     launch,
     none_starting,
@@ -20,7 +19,7 @@ from pu_geo.jobs.start import (
 from pu_geo.jobs.status import JobView, OnCluster, all_jobs, event_lines, folder_of, is_alive, view, worker_log
 
 __all__ = [
-    "CAN_PAUSE", "LOCK_FD_VARIABLE", "ONE_AT_A_TIME", "JobView", "OnCluster", "all_jobs", "cancel",
+    "LOCK_FD_VARIABLE", "JobView", "OnCluster", "all_jobs", "cancel",
     "create_held", "dismiss", "end_overdue", "event_lines", "folder_of", "is_alive", "kill_orphans",
     "launch", "none_starting", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "worker_log",
 ]  # fmt: skip

@@ -16,11 +16,11 @@ import psutil
 
 from pu_geo.errors import JobError, OutOfReach
 from pu_geo.files import remove_path, touch
+from pu_geo.jobs import tasks
 from pu_geo.jobs.status import CANCEL, DISMISSED, PAUSE, folder_of, is_alive, view
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 
-CAN_PAUSE = ("train", "discover")
 PATIENCE_S = 4.0
 """A job that was asked to stop is ended by force after this; no single call on 20,000 buildings takes as long."""
 JOB_VARIABLE = "PU_GEO_JOB"
@@ -63,10 +63,10 @@ def pause(layout: Layout, job_id: str) -> None:
     """Ask a job that trains to stop after this epoch and keep its state; one that waits for the device stops at once.
 
     Raises:
-        JobError: if it is not active, or none of `CAN_PAUSE`.
+        JobError: if it is not active, or cannot pause.
     """
     folder = _active(layout, job_id, "pause")
-    if (task := view(folder).task) not in CAN_PAUSE:
+    if not tasks.of(task := view(folder).task).can_pause:
         raise JobError(
             f"Job {job_id} ({task}) cannot pause; trainings and searches for further kinds can.", "Let it end, or cancel it."
         )

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import JobCancelled, stops_as_interrupts
+from pu_geo.jobs import tasks
 from pu_geo.jobs.control import JOB_VARIABLE
 from pu_geo.jobs.start import create_held, take_lock
 from pu_geo.jobs.status import write_spec
 from pu_geo.project import events, store
 from pu_geo.project.layout import Layout
-
-READS_ONLY = ("export",)  # tasks that write nothing into the project
 
 
 def run(
@@ -25,7 +24,7 @@ def run(
 ) -> Mapping[str, Any]:  # fmt: skip
     """Do a task as a job of this process; return what it returned.
 
-    In a project that may not be changed, a task of `READS_ONLY` has its folder in a temporary place.
+    In a project that may not be changed, a task that only reads has its folder in a temporary place.
 
     An interrupt of the process cancels the job: Ctrl+C, and unless the process is a guest SIGTERM and a closed terminal too.
 
@@ -57,7 +56,7 @@ def run(
 @contextmanager
 def _held(layout: Layout, task: str, args: Mapping[str, Any]) -> Iterator[tuple[Path, int]]:
     """Yield the folder of a new job and the file descriptor of its lock, which is to be closed."""
-    if task not in READS_ONLY or store.is_writable(layout):
+    if not tasks.of(task).only_reads or store.is_writable(layout):
         yield create_held(layout, task, args)
         return
     with tempfile.TemporaryDirectory(prefix="pu-geo-job-") as place:

@@ -16,15 +16,12 @@ from typing import Any
 
 from pu_geo.errors import JobError
 from pu_geo.files import APPENDED, make_folder, opened, remove_path, touch
+from pu_geo.jobs import tasks
 from pu_geo.jobs.control import JOB_VARIABLE, PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
 from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, signed_spec, view, write_spec
 from pu_geo.project import events, locks
 from pu_geo.project.layout import Layout
 
-ONE_AT_A_TIME = (
-    "prepare", "add_scenes", "add_layer", "add_xbd", "relink", "add_footprints", "add_aoi", "add_grid", "align", "chip", "features",
-    "remove_scene", "replace_scene", "replace_layer", "remove_footprints", "replace_footprints",
-)  # fmt: skip
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
 
 
@@ -57,9 +54,9 @@ def none_starting(layout: Layout) -> Iterator[None]:
 
 
 def _require_free(layout: Layout, task: str) -> None:
-    if task not in ONE_AT_A_TIME:
+    if not tasks.of(task).is_exclusive:
         return
-    if busy := [job.job_id for job in all_jobs(layout) if job.is_active and job.task in ONE_AT_A_TIME]:
+    if busy := [job.job_id for job in all_jobs(layout) if job.is_active and tasks.of(job.task).is_exclusive]:
         raise JobError(
             f"Job {busy[0]} is changing this project's imagery already.", "Wait for it, or cancel it first.", kind="running"
         )

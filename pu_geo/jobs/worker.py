@@ -23,58 +23,13 @@ from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interrupts_held, name_too_long
 from pu_geo.files import APPENDED, FULL, opened, remove_path, write_file
 from pu_geo.free_memory import free_memory
-from pu_geo.jobs import control, device_queue
+from pu_geo.jobs import control, device_queue, tasks
 from pu_geo.jobs.status import signed_spec
 from pu_geo.project import events, leftovers
 from pu_geo.project.layout import Layout
 from pu_geo.project.store import open_project
 from pu_geo.tasks.job import Job
 
-TASKS = {
-    "prepare": "pu_geo.tasks.imagery.chip:prepare",
-    "doctor": "pu_geo.tasks.project.doctor:doctor",
-    "next_round": "pu_geo.tasks.project.rounds:next_round",
-    "add_scenes": "pu_geo.tasks.imagery.scenes:add_scenes",
-    "add_layer": "pu_geo.tasks.imagery.layers:add_layer",
-    "add_xbd": "pu_geo.tasks.imagery.scenes:add_xbd",
-    "relink": "pu_geo.tasks.imagery.relink:relink",
-    "add_footprints": "pu_geo.tasks.imagery.footprints:add_footprints",
-    "add_aoi": "pu_geo.tasks.imagery.footprints:add_aoi",
-    "add_areas": "pu_geo.tasks.damage_map.areas:add_areas",
-    "sum_up": "pu_geo.tasks.damage_map.areas:sum_up",
-    "add_grid": "pu_geo.tasks.imagery.footprints:add_grid",
-    "align": "pu_geo.tasks.imagery.align:align",
-    "chip": "pu_geo.tasks.imagery.chip:chip",
-    "features": "pu_geo.tasks.imagery.features:features",
-    "rank": "pu_geo.tasks.train.train:rank",
-    "train": "pu_geo.tasks.train.train:train",
-    "import_run": "pu_geo.tasks.train.import_run:import_run",
-    "ensemble": "pu_geo.tasks.train.ensemble:ensemble",
-    "apply_model": "pu_geo.tasks.train.apply_model:apply_model",
-    "federate_lead": "pu_geo.tasks.train.federate_lead:federate_lead",
-    "federate_serve": "pu_geo.tasks.train.federate_deployed:federate_serve",
-    "federate_join": "pu_geo.tasks.train.federate_deployed:federate_join",
-    "federate_simulate": "pu_geo.tasks.train.federate:federate_simulate",
-    "compare_features": "pu_geo.tasks.train.compare_features:compare_features",
-    "compare_layers": "pu_geo.tasks.train.compare_layers:compare_layers",
-    "embed": "pu_geo.tasks.explore.embed:embed",
-    "cluster": "pu_geo.tasks.explore.cluster:cluster",
-    "outliers": "pu_geo.tasks.explore.outliers:find_outliers",
-    "discover": "pu_geo.tasks.explore.discover:discover",
-    "export": "pu_geo.tasks.damage_map.export:export",
-    "export_selection": "pu_geo.tasks.damage_map.export:export_selection",
-    "publish": "pu_geo.tasks.damage_map.publish:publish",
-    "remove_scene": "pu_geo.tasks.project.remove:remove_scene",
-    "replace_scene": "pu_geo.tasks.project.remove:replace_scene",
-    "replace_layer": "pu_geo.tasks.project.remove:replace_layer",
-    "remove_footprints": "pu_geo.tasks.project.remove:remove_footprints",
-    "replace_footprints": "pu_geo.tasks.project.remove:replace_footprints",
-}
-TORCH = (
-    "prepare", "next_round", "chip", "features", "rank", "train", "import_run", "ensemble", "apply_model", "compare_features",
-    "compare_layers", "embed", "discover", "federate_lead", "federate_serve", "federate_join", "federate_simulate",
-)  # fmt: skip
-"""Tasks whose import loads torch, which takes some seconds: a stage of its own for whoever waits."""
 WAITING = "waiting"
 USAGE = "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is that of a job. PU-Geo starts workers itself."
 _NO_MEMORY = (
@@ -144,19 +99,16 @@ def run(
 
 def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Do a task, once it has the device; what it needs is imported then, so that who waits holds little memory."""
-    if task not in TASKS:
+    if task not in tasks.TASKS:
         raise JobError(
             f"This version of PU-Geo has no task {task!r}; another one wrote this job.", "Dismiss the job.", kind="task"
         )
-    with (
-        device_queue.acquire_device(job.folder, partial(_report_waiting, job))
-        if task in device_queue.TASKS
-        else nullcontext()
-    ):
-        if task in device_queue.TASKS:
+    about = tasks.of(task)
+    with device_queue.acquire_device(job.folder, partial(_report_waiting, job)) if about.needs_device else nullcontext():
+        if about.needs_device:
             events.append(job.folder, "turn")
-        module, _, function = TASKS[task].partition(":")
-        if task in TORCH and "torch" not in sys.modules:
+        module, _, function = about.work.partition(":")
+        if about.needs_torch and "torch" not in sys.modules:
             events.append(job.folder, "stage", {"message": "loading torch"})
         with interrupts_held():  # an interrupted import of torch cannot be made up for in this process
             act = _loaded(module, function)

@@ -177,3 +177,18 @@ def load_fit(method: str) -> Callable[..., Any]:
     """Import a method and return its `fit(data, settings, run)`. This loads torch."""
     module, function = card(method).entry.split(":")
     return getattr(importlib.import_module(module), function)
+
+
+OTHER_MAKERS = {"ranker": "Instant ranker", "ensemble": "Average of ranks"}
+"""Titles of what makes runs and is no method of the catalog."""
+
+
+def title(method: str) -> str:
+    """Return a method's name for people; the plain word for one that this version does not know."""
+    return METHODS[method].title if method in METHODS else OTHER_MAKERS.get(method, method)
+
+
+def name_within(method: str) -> str:
+    """Return a method's name as it stands within a sentence: "propagated ranking", but "NcPU"."""
+    words = title(method)
+    return words[:1].lower() + words[1:] if words[1:].islower() else words

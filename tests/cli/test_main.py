@@ -20,7 +20,7 @@ from small_parts import small_project, unheld_job
 import pu_geo
 from pu_geo.cli.main import app
 from pu_geo.cli.run import run_job
-from pu_geo.jobs import worker
+from pu_geo.jobs import tasks
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.job import Job
@@ -134,7 +134,7 @@ def reports(layout: Layout, monkeypatch: pytest.MonkeyPatch, as_json: bool) -> N
     module = types.ModuleType("four_reports")
     module.task = task  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "four_reports", module)
-    monkeypatch.setitem(worker.TASKS, "four", "four_reports:task")
+    monkeypatch.setitem(tasks.TASKS, "four", tasks.Task("four_reports:task", "Four"))
     assert run_job(layout, "four", {}, as_json) == {"n": 1}
 
 

@@ -14,7 +14,7 @@ from model_parts import job_of, with_chips
 from small_parts import add_chips, click, facts_of
 
 from pu_geo import jobs
-from pu_geo.jobs import device_queue, worker
+from pu_geo.jobs import device_queue, tasks
 from pu_geo.project import runs, store, training_times
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
@@ -25,7 +25,9 @@ from pu_geo.tasks.train.train import rank
 def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
     run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(worker.TASKS, "train", "pu_geo.tasks.train.evaluate:evaluate")  # never reached
+    monkeypatch.setitem(
+        tasks.TASKS, "train", tasks.Task("pu_geo.tasks.train.evaluate:evaluate", "Training")
+    )  # never reached
     monkeypatch.setattr(training, "require", lambda *_, **__: None)
     other, _ = jobs.create_held(project, "train", {})
     with device_queue.acquire_device(other, lambda before: None):

@@ -23,7 +23,7 @@ from small_parts import small_project, unheld_job
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
-from pu_geo.jobs import control, device_queue, worker
+from pu_geo.jobs import control, device_queue, tasks, worker
 from pu_geo.jobs.status import write_spec
 from pu_geo.project import events
 from pu_geo.project.layout import Layout
@@ -59,8 +59,9 @@ def sleeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     launcher = tmp_path / "python"
     launcher.write_text(
         f"#!{sys.executable}\nimport sys, runpy\nsys.path.insert(0, {str(tmp_path)!r})\n"
-        "import pu_geo.jobs.worker as w\nw.TASKS.update(sleep='sleep_task:sleep', turn='sleep_task:sleep')\n"
-        "w.device_queue.TASKS = ('turn',)\nsys.exit(w.main(sys.argv[4:]))\n"
+        "from pu_geo.jobs import tasks, worker\nsleep = 'sleep_task:sleep', 'Sleep'\n"
+        "tasks.TASKS.update(sleep=tasks.Task(*sleep), turn=tasks.Task(*sleep, needs_device=True))\n"
+        "sys.exit(worker.main(sys.argv[4:]))\n"
     )
     launcher.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(launcher))
@@ -177,7 +178,7 @@ def test_a_job_is_paused_goes_on_and_tells_its_result(
     assert jobs.view(project.jobs / job_id).state == "running"  # from the first moment on, never "interrupted"
     with pytest.raises(JobError, match="cannot pause"):
         jobs.pause(project, job_id)
-    monkeypatch.setattr(control, "CAN_PAUSE", ("sleep",))
+    monkeypatch.setitem(tasks.TASKS, "sleep", tasks.Task("", "Sleep", can_pause=True))
     jobs.pause(project, job_id)
     assert jobs.wait(project, job_id, seconds=20).state == "paused"
     with pytest.raises(JobError, match="not running"):
@@ -365,7 +366,7 @@ def run_here(project: Layout, monkeypatch: pytest.MonkeyPatch, error: Exception)
         raise error
 
     monkeypatch.setitem(sys.modules, "module_under_test", SimpleNamespace(task=task))
-    monkeypatch.setitem(worker.TASKS, "sleep", "module_under_test:task")
+    monkeypatch.setitem(tasks.TASKS, "sleep", tasks.Task("module_under_test:task", "Sleep"))
     folder = unheld_job(project, "sleep", {})
     with pytest.raises(type(error) if isinstance(error, PuGeoError) else JobError):
         worker.run(folder)

@@ -28,9 +28,9 @@ IN_TERMINAL = """
 import sys
 from pu_geo.cli import run
 from pu_geo.cli.main import app, main
-from pu_geo.jobs import worker
+from pu_geo.jobs import tasks
 from pu_geo.project.layout import Layout
-worker.TASKS["nap"] = "nap_task:nap"
+tasks.TASKS["nap"] = tasks.Task("nap_task:nap", "Nap")
 @app.command("nap")
 def nap(project: str) -> None:
     run.run_job(Layout(__import__("pathlib").Path(project)), "nap", {}, False)
@@ -38,8 +38,8 @@ sys.exit(main(["nap", sys.argv[1]]))
 """
 IN_BACKGROUND = """
 import sys
-from pu_geo.jobs import worker
-worker.TASKS["nap"] = "nap_task:nap"
+from pu_geo.jobs import tasks, worker
+tasks.TASKS["nap"] = tasks.Task("nap_task:nap", "Nap")
 sys.exit(worker.main(sys.argv[1:]))
 """
 

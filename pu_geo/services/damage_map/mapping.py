@@ -15,6 +15,7 @@ from pu_geo.analysis.estimates import first_threshold
 from pu_geo.analysis.scenes import SceneRow as SceneRow
 from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
+from pu_geo.methods import catalog
 from pu_geo.project import areas, contents, labels, runs, store, versions
 from pu_geo.project.layout import Layout, checked_id, read_json
 from pu_geo.records import NOT_IN_RUN
@@ -23,9 +24,7 @@ from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices, population
 from pu_geo.services.project.choices import Threshold
 from pu_geo.services.project.population import Class
-from pu_geo.services.train import training
 
-EXPORT_TASKS = ("publish", "export")
 FORMATS = {
     "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf",
     "kml": "KML", "heat": "Heat raster (COG)",
@@ -272,7 +271,7 @@ def which_words(facts: Mapping[str, Any]) -> str:
     Args:
         facts: "run_id" and "threshold", "method", "threshold_origin", "audit_id".
     """
-    method, origin = training.method_title(str(facts["method"])), choices.origin_words(str(facts["threshold_origin"]))
+    method, origin = catalog.title(str(facts["method"])), choices.origin_words(str(facts["threshold_origin"]))
     audit = f"audit {facts['audit_id']}"
     if facts["audit_id"] == "not audited":
         by_audit = str(facts["threshold_origin"]).startswith(f"{choices.AUDIT}:")

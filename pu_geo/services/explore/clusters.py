@@ -26,7 +26,6 @@ from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.train import run_names
 from pu_geo.wording import day_and_time
 
-CLUSTER_TASKS = ("cluster",)
 Kind = Literal["two", "many"]
 State = Literal["", "accepted", "partly", "rejected"]
 NAMES_OF_TWO = ("other", "positives")

@@ -23,7 +23,6 @@ from pu_geo.services.project import choices, population
 from pu_geo.services.train.training import data_summary
 from pu_geo.wording import day_and_time
 
-DISCOVER_TASKS = ("discover",)
 N_SEEDS = 3
 _READINGS = {"memberships": "NCL's head of new clusters", "embeddings": "k-means on NCL's embeddings"}
 _CLOSE = 0.02  # of a silhouette
@@ -155,7 +154,7 @@ def start(layout: Layout, *, n_groups: int | None = None, n_seeds: int = N_SEEDS
     """Start the job that proposes groups; return its id. Raises ProjectError if it cannot start."""
     if problem := why_not(layout):
         raise ProjectError(problem, "Do that first.", kind="discovery")
-    return jobs.start(layout, DISCOVER_TASKS[0], {"seed": seed, "n_seeds": n_seeds, "n_groups": n_groups})
+    return jobs.start(layout, "discover", {"seed": seed, "n_seeds": n_seeds, "n_groups": n_groups})
 
 
 def titles(layout: Layout) -> dict[str, str]:

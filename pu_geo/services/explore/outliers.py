@@ -22,7 +22,6 @@ from pu_geo.records import Label, LabelOp
 from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.preparation import chip_facts
 
-OUTLIER_TASKS = ("outliers",)
 KIND = "reviewed"
 Why = Literal["wrong click", "isolated", "duplicate"]
 FEWEST, SHARE_OF_CLICKS = 6, 0.2  # so many positives are asked about again at most, or this share of them

@@ -14,6 +14,7 @@ import numpy as np
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.geo.vector.crs import lonlat_nodes as nodes_of
+from pu_geo.jobs import tasks
 from pu_geo.project import aoi, areas, contents, freshness, import_log, store
 from pu_geo.project.aoi import Aoi
 from pu_geo.project.contents import chip_facts as chip_facts
@@ -21,13 +22,6 @@ from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout, read_json
 from pu_geo.records import Grid, Layer, Role, Scene, Units
 from pu_geo.services.project import computers
-
-IMAGERY_TASKS = jobs.ONE_AT_A_TIME
-
-
-SCENE_TASKS = ("prepare", "add_scenes", "add_layer", "add_xbd", "remove_scene", "replace_scene", "replace_layer")
-FOOTPRINT_TASKS = ("add_footprints", "add_grid", "add_aoi", "remove_footprints", "replace_footprints")
-CHIP_TASKS = ("align", "chip", "features")
 
 
 @dataclass(frozen=True)
@@ -70,12 +64,12 @@ def overview(layout: Layout, *, with_units: bool = False) -> Overview:
 
 def is_running(layout: Layout) -> bool:
     """Return whether a job of this screen runs or waits; none other can be started meanwhile."""
-    return any(job.is_active for job in jobs.all_jobs(layout) if job.task in IMAGERY_TASKS)
+    return any(job.is_active for job in jobs.all_jobs(layout) if tasks.of(job.task).is_exclusive)
 
 
 def last_task(layout: Layout) -> str:
     """Return which task of this screen was started last; "" before there is one."""
-    return next((job.task for job in jobs.all_jobs(layout) if job.task in IMAGERY_TASKS), "")
+    return next((job.task for job in jobs.all_jobs(layout) if tasks.of(job.task).is_exclusive), "")
 
 
 def file_words(layout: Layout, scene: Scene) -> str:

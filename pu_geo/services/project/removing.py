@@ -17,6 +17,7 @@ from typing import Any
 
 from pu_geo import jobs
 from pu_geo.errors import JobError, ProjectError, PuGeoError
+from pu_geo.jobs import tasks
 from pu_geo.project import aoi, checks, contents, feature_sets, import_log, labels, removals, runs, store, versions
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.project.removals import Kind, Removal, Watched
@@ -27,10 +28,6 @@ from pu_geo.services.train import run_names
 from pu_geo.wording import day_and_time, plural, size
 
 KINDS: tuple[Kind, ...] = ("scene", "layer", "footprints", "chips", "features", "run", "export")
-_READ_RUNS = (
-    "embed", "cluster", "outliers", "discover", "export", "export_selection", "publish", "ensemble", "apply_model", "sum_up",
-)  # fmt: skip
-_WRITE_EXPORTS = ("export", "export_selection", "publish", "sum_up")
 _BY_JOB: tuple[Kind, ...] = ("scene", "footprints")
 _LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable"}
 _LABELS_STAY = "All labels stay."
@@ -126,11 +123,11 @@ def _check_free(layout: Layout, kind: Kind, name: str, but: str) -> None:
 
 def _uses(task: str, args: Mapping[str, Any], kind: Kind, name: str) -> bool:
     if kind == "export":
-        return task in _WRITE_EXPORTS
+        return tasks.of(task).writes_exports
     if kind == "run":
         given = json.dumps(dict(args))
         return any(json.dumps(word) in given for word in (name, "latest", "chosen")) or (
-            task in _READ_RUNS and '"run_id"' not in given
+            tasks.of(task).reads_runs and '"run_id"' not in given
         )
     return True  # each task reads imagery, buildings or chips
 

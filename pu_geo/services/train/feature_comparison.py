@@ -19,9 +19,8 @@ from pu_geo.project import choices, store
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.records import PUSet
 from pu_geo.services.imagery import features
-from pu_geo.services.train.training import method_title, name_within, to_learn_from
+from pu_geo.services.train.training import to_learn_from
 
-COMPARE_TASKS = ("compare_features",)
 RANKER, INCUMBENT = "ranker", RCF
 METHODS = (RANKER, DEFAULT_METHOD)  # compared where nobody names others
 SLOW = ("ncpu", "pucl")  # offered as well
@@ -164,7 +163,7 @@ def _can_compare(card: catalog.MethodCard) -> bool:
 def start(layout: Layout, methods: Sequence[str]) -> str:
     """Start the job; return its id. Raises as `require`."""
     require(layout, methods)
-    return jobs.start(layout, COMPARE_TASKS[0], {"methods": list(methods)})
+    return jobs.start(layout, "compare_features", {"methods": list(methods)})
 
 
 def keep(layout: Layout, found: Comparison) -> None:
@@ -192,7 +191,7 @@ def _percent(share: float) -> str:
 
 def verdict_words(found: Comparison) -> str:
     """Return the verdict in one sentence."""
-    by = f"{name_within(found.judged_by)}, {found.n_clicks} clicks, {found.level:.0%} interval"
+    by = f"{catalog.name_within(found.judged_by)}, {found.n_clicks} clicks, {found.level:.0%} interval"
     if not found.verdict.differences:
         return f"There is one feature set, {INCUMBENT}: nothing to choose between."
     if found.verdict.kind == "few":
@@ -218,7 +217,7 @@ def table(found: Comparison) -> list[dict[str, str]]:
     return [
         {
             "features": row.features,
-            "method": method_title(row.method),
+            "method": catalog.title(row.method),
             "a held-out click is typically in the": place_words(row.place),
             "seconds": f"{row.seconds:.1f}",
         }

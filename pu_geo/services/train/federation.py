@@ -20,7 +20,7 @@ import numpy as np
 
 from pu_geo import jobs, wording
 from pu_geo.errors import FederationError, PuGeoError
-from pu_geo.jobs import JobView
+from pu_geo.jobs import JobView, tasks
 from pu_geo.project import contents, damage_types, federations, model_files, store
 from pu_geo.project.federations import Membership, Sent
 from pu_geo.project.layout import SHARED, Layout
@@ -29,7 +29,6 @@ from pu_geo.services.project import projects
 from pu_geo.services.train import models, training
 
 LEAD, SERVE, JOIN, SIMULATE = "federate_lead", "federate_serve", "federate_join", "federate_simulate"
-TASKS = (LEAD, SERVE, JOIN, SIMULATE)
 EXTRA = "flwr"
 REST = federations.REST
 
@@ -189,7 +188,7 @@ def jobs_of(layout: Layout, federation_id: str) -> list[JobView]:
     """Return the newest job of a project for each part that it has in a federation: leading it, and each of its classes."""
     found: dict[tuple[str, object], JobView] = {}
     for job in jobs.all_jobs(layout):
-        if job.task in TASKS and federation_of(job) == federation_id:
+        if tasks.of(job.task).panel == "federation" and federation_of(job) == federation_id:
             found.setdefault((job.task, job.args.get("class_name")), job)
     return list(found.values())
 
@@ -662,9 +661,7 @@ def start_scoring(layout: Layout, federation_id: str) -> str:
 def scoring(layout: Layout, federation_id: str) -> JobView | None:
     """Return the newest job that scores, or scored, this project's buildings by the finished model."""
     path = str(_model(layout, federation_id).resolve())
-    return next(
-        (job for job in jobs.all_jobs(layout) if job.task in models.APPLY_TASKS and job.args.get("path") == path), None
-    )
+    return next((job for job in jobs.all_jobs(layout) if job.task == "apply_model" and job.args.get("path") == path), None)
 
 
 def is_scoring(layout: Layout, job: JobView) -> bool:

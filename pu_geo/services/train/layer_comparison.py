@@ -10,13 +10,13 @@ from pu_geo import jobs, wording
 from pu_geo.analysis import bakeoff
 from pu_geo.analysis.bakeoff import Interval
 from pu_geo.errors import TrainingError
+from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.project import choices, contents, feature_sets, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import feature_comparison
-from pu_geo.services.train.training import method_title, to_learn_from
+from pu_geo.services.train.training import to_learn_from
 
-TASKS = ("compare_layers",)
 METHODS = (DEFAULT_METHOD,)  # asked where nobody names others
 LEAST_TO_JUDGE = 10  # with fewer held-out clicks no difference is judged
 _CHOICE = "layer_comparison"
@@ -95,7 +95,7 @@ def require(layout: Layout, methods: Sequence[str]) -> None:
 def start(layout: Layout, methods: Sequence[str]) -> str:
     """Start the job; return its id. Raises as `require`."""
     require(layout, methods)
-    return jobs.start(layout, TASKS[0], {"methods": list(methods)})
+    return jobs.start(layout, "compare_layers", {"methods": list(methods)})
 
 
 def keep(layout: Layout, found: LayerComparison) -> None:
@@ -165,7 +165,7 @@ def table(found: LayerComparison) -> list[dict[str, str]]:
     return [
         {
             "layer": row.layer,
-            "method": method_title(row.method),
+            "method": catalog.title(row.method),
             "AP with all layers": f"{row.ap:.2f}",
             "AP without it": f"{row.ap_without:.2f}",
             "difference": gain_words(row.gain),

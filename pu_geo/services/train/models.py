@@ -13,8 +13,6 @@ from pu_geo.project.model_files import SUFFIX
 from pu_geo.records import RunFacts
 from pu_geo.services.project import computers
 
-APPLY_TASKS = ("apply_model",)
-
 
 def runs_with_model(layout: Layout) -> list[RunFacts]:
     """Return the runs whose model can be exported, newest first."""

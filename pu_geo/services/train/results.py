@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from pu_geo import wording
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, wilson
+from pu_geo.methods import catalog
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.project import choices
-from pu_geo.services.train import run_names, training
+from pu_geo.services.train import run_names
 from pu_geo.services.train.comparing import share_words
 
 NOT_JUDGED, NOT_AUDITED = "none held out", "not audited"
@@ -45,7 +46,7 @@ def table(layout: Layout, found: Sequence[RunFacts]) -> list[RunRow]:
     audited = {facts["run_id"] for facts in random_audits.audits_of(layout)}
     return [
         RunRow(
-            run.run_id, names[run.run_id], training.method_title(run.method), wording.day_and_time(run.created_at),
+            run.run_id, names[run.run_id], catalog.title(run.method), wording.day_and_time(run.created_at),
             wording.duration(run.seconds), None if run.from_model else run.n_positive, judged_words(run),
             _audit_words(layout, run.run_id) if run.run_id in audited else NOT_AUDITED,
             shown is not None and shown.run_id == run.run_id,

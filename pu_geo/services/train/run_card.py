@@ -30,7 +30,7 @@ from pu_geo.services.damage_map import auditing, mapping
 from pu_geo.services.documents import DASH, Plot, Section, plain, render
 from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import choices
-from pu_geo.services.train import comparing, run_names, training
+from pu_geo.services.train import comparing, run_names
 
 FORMAT, VERSION = "pu-geo run card", 1
 FEW_POSITIVES = 30
@@ -163,7 +163,7 @@ def _run(facts: RunFacts) -> dict[str, Any]:
     method = catalog.METHODS.get(facts.method)
     return {
         **{name: getattr(facts, name) for name in _OF_RUN},
-        "title": training.method_title(facts.method),
+        "title": catalog.title(facts.method),
         "paper": None if method is None else method.paper,
         "summary": None if method is None else method.summary,
         "settings": settings,

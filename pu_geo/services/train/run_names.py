@@ -10,7 +10,6 @@ from pu_geo.methods import catalog
 from pu_geo.project import choices, runs, store
 from pu_geo.project.layout import LAYERS, RCF, Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.train.training import method_title
 
 LONGEST = 60
 _CHOICE = "run_name:"
@@ -26,11 +25,11 @@ def usual(run: RunFacts) -> str:
     at, came = wording.day_and_time(run.created_at), " from elsewhere" if run.from_model else ""
     if title := str((run.federation or {}).get("title") or ""):
         title = title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1].rstrip()}…"
-        return f"{title} ({method_title(run.method)}{came}), {at}"
+        return f"{title} ({catalog.title(run.method)}{came}), {at}"
     card = catalog.METHODS.get(run.method)
     preset = f" {run.preset}" if card is not None and len(card.presets) > 1 else ""
     features = "" if run.feature_set == RCF else f" on {_features_of(run)}"
-    return f"{method_title(run.method)}{preset}{came}{features}, {at}"
+    return f"{catalog.title(run.method)}{preset}{came}{features}, {at}"
 
 
 def _features_of(run: RunFacts) -> str:

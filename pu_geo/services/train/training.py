@@ -20,11 +20,7 @@ from pu_geo.records import PUSet, RunFacts
 from pu_geo.services.imagery import features
 
 __all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "figures_of", "settings_for"]
-TRAINING_TASKS = ("train", "rank")
-ENSEMBLE_TASKS = ("ensemble",)
 HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
-OTHER_MAKERS = {"ranker": "Instant ranker", "ensemble": "Average of ranks"}
-"""Titles of what makes runs and is no method of the catalog."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +100,6 @@ def _counted(rows: Sequence[damage_types.Tally], source: str) -> str:
     parts = [f"{row.name} {row.n_has:,}{yes}" + (f", {row.n_has_not:,} no" if row.n_has_not else "") for row in rows]
     rest = [f"and {len(parts) - _MOST_NAMED:,} more"] if len(parts) > _MOST_NAMED else []
     return "; ".join([*parts[:_MOST_NAMED], *rest])
-
-
-def method_title(method: str) -> str:
-    """Return a method's name for people; the plain word for one that this version does not know."""
-    return catalog.METHODS[method].title if method in catalog.METHODS else OTHER_MAKERS.get(method, method)
-
-
-def name_within(method: str) -> str:
-    """Return a method's name as it stands within a sentence: "propagated ranking", but "NcPU"."""
-    title = method_title(method)
-    return title[:1].lower() + title[1:] if title[1:].islower() else title
 
 
 def place_words(run: RunFacts) -> str:
@@ -244,7 +229,7 @@ def pinned_run(layout: Layout) -> str | None:
 def recommendation() -> str:
     """Return what to train and why. It names no share of damage: clicks alone know none, see `auditing.how_many`."""
     return (
-        f"Train the {name_within(DEFAULT_METHOD)}: on seven sets, with little damage and with much, it was ahead of the instant ranker or level with it; "
+        f"Train the {catalog.name_within(DEFAULT_METHOD)}: on seven sets, with little damage and with much, it was ahead of the instant ranker or level with it; "
         "NcPU and PUCL are second opinions."
     )
 
@@ -270,7 +255,7 @@ def queued_jobs(layout: Layout) -> list[QueuedJob]:
 
 def start_average(layout: Layout, run_ids: Sequence[str]) -> str:
     """Start the job that averages the ranks of runs; return its id. Raises as `average_arguments`."""
-    return jobs.start(layout, ENSEMBLE_TASKS[0], average_arguments(layout, run_ids))
+    return jobs.start(layout, "ensemble", average_arguments(layout, run_ids))
 
 
 def average_arguments(layout: Layout, run_ids: Sequence[str]) -> dict[str, object]:

@@ -21,7 +21,6 @@ from pu_geo.project import feature_sets, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import feature_comparison as comparison
 from pu_geo.services.train.feature_comparison import INCUMBENT, METHODS, RANKER, Comparison, Row
-from pu_geo.services.train.training import name_within
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.training.data import FeatureViews
@@ -69,7 +68,7 @@ def compare_features(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str,
     for name, views in every:
         there = replace(inputs, views=np.asarray(views[:, rows]))
         for method in methods:
-            began, words = time.monotonic(), f"{name}, {name_within(method)}"
+            began, words = time.monotonic(), f"{name}, {catalog.name_within(method)}"
             log_places[name, method] = places_by(method, there, own, partial(before_a_fit, words), job.is_cancelled)
             place = bakeoff.typical(bakeoff.bootstrap(log_places[name, method]))
             found.append(Row(name, method, place, round(time.monotonic() - began, 2)))

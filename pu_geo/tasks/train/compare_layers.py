@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import bakeoff
 from pu_geo.features.layers import without
+from pu_geo.methods import catalog
 from pu_geo.project import contents, feature_sets, freshness, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import LAYERS
@@ -17,7 +18,6 @@ from pu_geo.records import FeatureRequest
 from pu_geo.services.train import feature_comparison as comparison
 from pu_geo.services.train import layer_comparison
 from pu_geo.services.train.layer_comparison import METHODS, LayerComparison, LayerRow
-from pu_geo.services.train.training import name_within
 from pu_geo.tasks.imagery.features import features
 from pu_geo.tasks.job import Job, Part
 from pu_geo.tasks.train.compare_features import drawn, held_out, of_rows, require_views, unlabeled_of
@@ -70,7 +70,7 @@ def compare_layers(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str, o
             nonlocal done
             job.stop_if_cancelled()
             words = f"without {less}" if less else "all layers"
-            job.report(began + (0.99 - began) * done / n_fits, f"{words}, {name_within(method)}")
+            job.report(began + (0.99 - began) * done / n_fits, f"{words}, {catalog.name_within(method)}")
             done += 1
 
         left = without(views, whole.layers, is_missing, is_used, less)

@@ -9,10 +9,11 @@ from urllib.parse import urlencode, urlsplit
 import streamlit as st
 
 from pu_geo import jobs, wording
-from pu_geo.jobs import JobView, OnCluster
+from pu_geo.jobs import JobView, OnCluster, tasks
+from pu_geo.methods import catalog
 from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
-from pu_geo.services.train import run_names, training
+from pu_geo.services.train import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components import download, texts
 from pu_geo.ui.frame import chosen_analyst, plain
@@ -22,24 +23,6 @@ COLORS = {
     "interrupted": "orange",
 }  # fmt: skip
 _ICONS = {"running": ":material/monitoring:", "done": ":material/check_circle:", "failed": ":material/error:"}
-_SCREENS = {
-    "train": (
-        "train",
-        "rank",
-        "import_run",
-        "ensemble",
-        "apply_model",
-        "compare_features",
-        "compare_layers",
-        "federate_lead",
-        "federate_serve",
-        "federate_join",
-        "federate_simulate",
-    ),
-    "explore": ("embed", "cluster", "outliers", "discover", "export_selection"),
-    "damage_map": ("export", "publish", "add_areas", "sum_up"),
-    "project": ("prepare", "next_round", "doctor"),
-}
 _DASHBOARD = re.compile(r"https?://[A-Za-z0-9.:-]+(/[a-z]*)?")  # a scheduler that people did not start may name anything
 _SECONDS_BETWEEN_READS = 1.0
 _SECONDS_BETWEEN_NEWS = 2.0
@@ -48,7 +31,7 @@ _MOST_TO_GO_ON = 10
 
 def watch(
     layout: Layout,
-    tasks: Sequence[str],
+    panel: str,
     *,
     only: Callable[[JobView], bool] = lambda job: True,
     body: Callable[[JobView], None] | None = None,
@@ -64,20 +47,20 @@ def watch(
     Returns:
         whether one is active. When one ends, the whole page is drawn anew.
     """
-    found = [job for job in jobs.all_jobs(layout) if job.task in tasks and only(job)]
+    found = [job for job in jobs.all_jobs(layout) if tasks.of(job.task).panel == panel and only(job)]
     active = [job for job in found if job.is_active]
     shown = sorted(active, key=lambda job: (job.state == "waiting", job.job_id)) + _ended(found, most, len(active))
     _refreshed(layout, shown, lambda job: card(layout, job, body))
     return bool(active)
 
 
-def details(layout: Layout, tasks: Sequence[str], *, body: Callable[[JobView], None], most: int) -> None:
+def details(layout: Layout, panel: str, *, body: Callable[[JobView], None], most: int) -> None:
     """Draw what is known of jobs whose progress stands elsewhere: a line each, with body and log in it, open while active.
 
     Args:
         most: how many are shown; more where more are active, or can be resumed.
     """
-    found = [job for job in jobs.all_jobs(layout) if job.task in tasks]
+    found = [job for job in jobs.all_jobs(layout) if tasks.of(job.task).panel == panel]
     active = [job for job in found if job.is_active and job.state != "waiting"]
     ended = _ended(found, most, len(active))
 
@@ -112,7 +95,7 @@ def _refreshed(layout: Layout, shown: Sequence[JobView], draw: Callable[[JobView
 def _ended(found: Sequence[JobView], most: int, n_active: int) -> list[JobView]:
     """Choose the newest of those that have ended; a training that can be resumed is shown until somebody dismisses it."""
     ended = [job for job in found if not job.is_active]
-    can_go_on = [job for job in ended if job.task in jobs.CAN_PAUSE and job.state != "done"][:_MOST_TO_GO_ON]
+    can_go_on = [job for job in ended if tasks.of(job.task).can_pause and job.state != "done"][:_MOST_TO_GO_ON]
     newest = [job for job in ended if job not in can_go_on][: max(most - n_active, 0)]
     return sorted([*can_go_on, *newest], key=lambda job: job.job_id, reverse=True)
 
@@ -152,16 +135,16 @@ def _line(job: JobView) -> str:
 
 def title(job: JobView) -> str:
     """Name a job by what it does."""
-    words, method, preset = texts.TITLES.get(job.task, job.task), job.args.get("method"), job.args.get("preset")
+    words, method, preset = tasks.of(job.task).title or job.task, job.args.get("method"), job.args.get("preset")
     if name := job.args.get("class_name"):
         return f"{words} {plain(str(name))}"
-    return f"{words} {training.name_within(method)}" + (f", {preset}" if preset else "") if method else words
+    return f"{words} {catalog.name_within(method)}" + (f", {preset}" if preset else "") if method else words
 
 
 def _draw_buttons(layout: Layout, job: JobView) -> None:
     """Draw what can be asked of a job as it stands."""
     if job.is_active:
-        if job.task in jobs.CAN_PAUSE:
+        if tasks.of(job.task).can_pause:
             _button(layout, job, "pause", texts.PAUSE, "pause", jobs.pause, texts.PAUSE_HELP)
         _button(layout, job, "cancel", texts.CANCEL, "stop_circle", jobs.cancel)
         return
@@ -185,7 +168,7 @@ def _button(
 
 
 def _epochs_done(job: JobView) -> int:
-    return int(job.curve[-1]["epoch"]) if job.task in jobs.CAN_PAUSE and job.curve else 0
+    return int(job.curve[-1]["epoch"]) if tasks.of(job.task).can_pause and job.curve else 0
 
 
 def _draw_end(job: JobView) -> None:
@@ -234,23 +217,18 @@ def run_caption(layout: Layout, job: JobView) -> None:
         st.caption(texts.RUN_MADE.format(name=plain(run_names.name(layout, str(job.result["run_id"])))))
 
 
-def is_busy(layout: Layout, tasks: Sequence[str]) -> bool:
+def is_busy(layout: Layout, panel: str) -> bool:
     """Return whether a job of some kinds is active: for a button that starts one, above its progress."""
-    return any(job.is_active for job in jobs.all_jobs(layout) if job.task in tasks)
+    return any(job.is_active for job in jobs.all_jobs(layout) if tasks.of(job.task).panel == panel)
 
 
-def watch_unless_done(layout: Layout, tasks: Sequence[str]) -> bool:
+def watch_unless_done(layout: Layout, panel: str) -> bool:
     """Draw the card of a job whose result is shown elsewhere, unless it ended well; return whether one is active."""
-    newest = next((job for job in jobs.all_jobs(layout) if job.task in tasks), None)
-    return newest is not None and newest.state != "done" and watch(layout, tasks)
+    newest = next((job for job in jobs.all_jobs(layout) if tasks.of(job.task).panel == panel), None)
+    return newest is not None and newest.state != "done" and watch(layout, panel)
 
 
 # News from other screens
-
-
-def screen_of(task: str) -> str:
-    """Return the screen on which a task is started and its result shown."""
-    return next((screen for screen, tasks in _SCREENS.items() if task in tasks), "imagery")
 
 
 def announce(layout: Layout) -> None:
@@ -262,7 +240,7 @@ def announce(layout: Layout) -> None:
     @st.fragment(run_every=_SECONDS_BETWEEN_NEWS)
     def news() -> None:
         for job in _newly_ended(layout):
-            screen = screen_of(job.task)
+            screen = tasks.of(job.task).screen
             if screen == _open_screen():
                 continue
             words = texts.ENDED[job.state].format(title=title(job))

@@ -36,7 +36,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
         frame.button(texts.SUM_UP, start, key="sum-up", type="primary", icon=":material/grid_on:")
         with st.popover(texts.ADD_AREAS, icon=":material/add_location_alt:"):
             _add(layout)
-    job_card.watch_unless_done(layout, ("add_areas", "sum_up"))
+    job_card.watch_unless_done(layout, "areas")
     job = mapping.last_summing_up(layout, run_id)
     if job is None:
         st.caption(texts.NO_SUMS)

@@ -120,7 +120,7 @@ def _changes(found: Summary) -> str:
 
 def draw(layout: Layout) -> None:
     """Draw the progress of an export, the versions so far, and beside them a report or what changed."""
-    job_card.watch_unless_done(layout, mapping.EXPORT_TASKS)
+    job_card.watch_unless_done(layout, "export")
     versions = exporting.all_versions(layout)[:_MOST_VERSIONS]
     if not versions:
         st.info(texts.NO_VERSIONS, icon=":material/download:")

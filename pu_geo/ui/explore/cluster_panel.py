@@ -24,14 +24,14 @@ _NONE = "—"
 
 def draw(layout: Layout, run_id: str) -> None:
     """Draw the inspector of a run, and the job that clusters it."""
-    is_busy = job_card.is_busy(layout, clusters.CLUSTER_TASKS)
+    is_busy = job_card.is_busy(layout, "clusters")
     with frame.show_errors():
         _next_run(layout)
         chosen = st.segmented_control(texts.KIND, list(_KINDS), default=texts.MANY, key="cluster-kind")
         kind = _KINDS[chosen or texts.MANY]
         if kind == "many" or not clusters.is_clustered(layout, run_id):
             _start(layout, run_id, is_busy)
-            job_card.watch_unless_done(layout, clusters.CLUSTER_TASKS)
+            job_card.watch_unless_done(layout, "clusters")
         if kind == "many" and not clusters.is_clustered(layout, run_id):
             st.info(texts.NO_CLUSTERS)
             return

@@ -25,7 +25,7 @@ _ANSWERS: tuple[tuple[str, Label, str], ...] = (
 
 def draw(layout: Layout, run_id: str) -> None:
     """Draw the queue of a run, and the job that finds isolated chips and duplicates."""
-    is_busy = job_card.is_busy(layout, outliers.OUTLIER_TASKS)
+    is_busy = job_card.is_busy(layout, "outliers")
     with frame.show_errors():
         found = outliers.queue(layout, run_id)
         counts = {why: sum(each.why == why for each in found) for why in _TITLES}
@@ -43,7 +43,7 @@ def draw(layout: Layout, run_id: str) -> None:
                 texts.UNDO, key="outliers-undo", icon=":material/undo:", help=texts.UNDO_REVIEW_HELP,
                 on_click=frame.does(lambda: outliers.undo(layout, analyst=frame.analyst())),
             )  # fmt: skip
-        job_card.watch_unless_done(layout, outliers.OUTLIER_TASKS)
+        job_card.watch_unless_done(layout, "outliers")
         if not found:
             if is_searched:
                 st.success(texts.NOTHING_LEFT, icon=":material/check_circle:")

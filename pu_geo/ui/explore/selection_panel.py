@@ -71,7 +71,7 @@ def draw(layout: Layout, run_id: str, key: str) -> None:
             words = texts.PUT_BACK.format(name=f"{name[:24]}{'…' if len(name) > 24 else ''}")
             st.button(frame.plain(words), icon=":material/undo:", key=f"{key}:put-back",
                       on_click=_does(key, partial(_put_back, layout, key, name, decision)))  # fmt: skip
-        job_card.watch(layout, (selections.TASK,), body=_exported)
+        job_card.watch(layout, "selection", body=_exported)
 
 
 def _does(key: str, act: Callable[[], object]) -> Callable[[], None]:

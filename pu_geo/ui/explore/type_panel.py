@@ -28,7 +28,7 @@ def draw(layout: Layout, run_id: str | None = None) -> None:
     st.markdown(texts.TYPES_TITLE)
     st.caption(texts.TYPES_NOTE)
     _draw_start(layout)
-    is_active = job_card.watch_unless_done(layout, discovering.DISCOVER_TASKS)
+    is_active = job_card.watch_unless_done(layout, "types")
     known = discovering.titles(layout)
     if not known:
         if not is_active:

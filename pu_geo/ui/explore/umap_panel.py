@@ -15,8 +15,6 @@ from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card
 from pu_geo.ui.explore import texts
 
-_TASK = "embed"
-
 
 def draw_switch(layout: Layout, run_id: str) -> None:
     """Draw the switch between PCA and UMAP, and the settings of the UMAP."""
@@ -62,7 +60,7 @@ def draw_job(layout: Layout, run_id: str, state: DeltaGenerator) -> None:
     job = exploring.umap_job(layout, run_id)
     if job is not None and job.state != "done":
         state.caption(texts.UMAP_GOES_ON if job.is_active else texts.UMAP_ENDED)
-        job_card.watch(layout, (_TASK,), only=lambda each: each.args.get("run_id") == run_id)
+        job_card.watch(layout, "umap", only=lambda each: each.args.get("run_id") == run_id)
 
 
 def _settings(layout: Layout, run_id: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import streamlit as st
 
-from pu_geo.jobs import JobView
+from pu_geo.jobs import JobView, tasks
 from pu_geo.project.contents import MAX_MB
 from pu_geo.project.layout import RCF, SHARED, Layout
 from pu_geo.records import Scene
@@ -88,10 +88,10 @@ def _step(n: int, title: str, here: str, steps: Sequence[Step], now: Step) -> It
         yield
 
 
-def _watch(layout: Layout, tasks: Sequence[str]) -> None:
+def _watch(layout: Layout, panel: str) -> None:
     """Draw the job that was started last, where its step is."""
-    if preparation.last_task(layout) in tasks:
-        job_card.watch(layout, tasks, body=partial(notes, layout))
+    if tasks.of(preparation.last_task(layout)).panel == panel:
+        job_card.watch(layout, panel, body=partial(notes, layout))
 
 
 def notes(layout: Layout, job: JobView) -> None:
@@ -133,7 +133,7 @@ def scenes(layout: Layout, overview: Overview, now: Step, is_running: bool) -> N
     n_pre, n_post = (sum(scene.role == role for scene in overview.scenes) for role in ("pre", "post"))
     n_layers = len({scene.layer for scene in overview.layer_scenes})
     with _step(1, texts.SCENES, texts.scenes_here(n_pre, n_post, n_layers), ["scenes"], now):
-        _watch(layout, preparation.SCENE_TASKS)
+        _watch(layout, "scenes")
         ways = {
             **({texts.HERE: lambda: _scene_table(layout, overview, is_running)} if overview.scenes else {}),
             texts.BY_PATH: lambda: _scene_paths(layout, overview, is_running),
@@ -415,7 +415,7 @@ def lost_files(layout: Layout, overview: Overview, is_running: bool) -> None:
         return
     with st.container(border=True, key="lost-files"):
         st.markdown(f":orange[:material/warning:] **{texts.LOST}**")
-        _watch(layout, [scene_files.TASK])
+        _watch(layout, "files")
         for group in found[:_MOST_GROUPS]:
             _lost_group(layout, group, is_running)
         if len(found) > _MOST_GROUPS:
@@ -520,7 +520,7 @@ def footprints(layout: Layout, overview: Overview, here: Outlines, now: Step, is
         if overview.grid is None:
             st.caption(texts.NEEDS_SCENE)
             return
-        _watch(layout, preparation.FOOTPRINT_TASKS)
+        _watch(layout, "footprints")
         ways = {
             **({texts.HERE: lambda: _here(layout, overview, here, is_running)} if overview.n_buildings else {}),
             texts.FOOTPRINT_FILE: lambda: _footprint_path(layout, is_running),
@@ -691,7 +691,7 @@ def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running:
                 with st.popover(texts.REMOVE, icon=":material/more_horiz:", key=remove_dialog.menu_key("chips-menu")):
                     _remove_chips(layout, overview, known, is_running)
             cluster_field.draw(_CLUSTER, texts.CLUSTER_ABOUT)
-        _watch(layout, preparation.CHIP_TASKS)
+        _watch(layout, "chips")
         if made and (note := features.note(layout)):
             st.warning(frame.plain(note), icon=":material/warning:")
 

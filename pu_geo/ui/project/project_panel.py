@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pu_geo.jobs import JobView
+from pu_geo.jobs import JobView, tasks
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import preparation
 from pu_geo.services.project import projects, removing
@@ -21,7 +21,6 @@ from pu_geo.ui.project import texts
 from pu_geo.wording import day_and_time, size
 
 ASSETS = Path(frame.__file__).with_name("assets")
-_FILLING = ("prepare", "next_round")
 _MOST_CARDS = 5
 _ROW_PX = 44  # of the folder's line: what stands under it must not move while somebody types
 _NAME, _PATH, _OWN_PATH = "new_name", "new_path", "new_path_is_own"
@@ -43,7 +42,7 @@ def open_project(layout: Layout, action: DeltaGenerator) -> None:
         with st.container(horizontal=True, gap="large"):
             for label, value in figures:
                 st.metric(label, frame.plain(value), width="content")
-        is_filling = job_card.watch(layout, _FILLING, body=_notes)
+        is_filling = job_card.watch(layout, "scenes", only=lambda job: tasks.of(job.task).screen == "project", body=_notes)
     if not is_filling:
         with action:
             frame.link(summary.next_step, texts.NEXT_LINK.format(step=texts.NEXT[summary.next_step]))

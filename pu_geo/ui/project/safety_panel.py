@@ -17,7 +17,6 @@ from pu_geo.ui.components import job_card
 from pu_geo.ui.project import texts
 from pu_geo.wording import day_and_time, size
 
-_TASKS = ("doctor",)
 _MARKS = {"problem": ":red[:material/error:]", "note": ":orange[:material/info:]"}
 
 
@@ -38,9 +37,9 @@ def draw(layout: Layout) -> None:
                 _restore(layout, found)
             frame.button(
                 texts.CHECK, lambda: jobs.start(layout, "doctor", {}), key="check-project", icon=":material/health_and_safety:",
-                disabled=job_card.is_busy(layout, _TASKS),
+                disabled=job_card.is_busy(layout, "safety"),
             )  # fmt: skip
-        job_card.watch(layout, _TASKS, body=_findings)
+        job_card.watch(layout, "safety", body=_findings)
 
 
 def _line(backup: Backup) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pu_geo.methods import catalog
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import features
 from pu_geo.services.train import feature_comparison as comparison
-from pu_geo.services.train import layer_comparison, training
+from pu_geo.services.train import layer_comparison
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.train import texts
@@ -25,17 +26,17 @@ def draw(layout: Layout) -> None:
 
 def _layers_opened(layout: Layout) -> None:
     st.caption(texts.COMPARE_LAYERS_NOTE)
-    is_busy = job_card.is_busy(layout, layer_comparison.TASKS)
+    is_busy = job_card.is_busy(layout, "layers")
     which, button = st.columns([4, 1], vertical_alignment="bottom", gap="medium")
     methods = which.multiselect(
         texts.COMPARED_METHODS, [*comparison.METHODS, *comparison.SLOW], list(layer_comparison.METHODS),
-        format_func=training.method_title, key="compare-layers-methods", help=texts.COMPARED_METHODS_HELP,
+        format_func=catalog.title, key="compare-layers-methods", help=texts.COMPARED_METHODS_HELP,
     )  # fmt: skip
     frame.button(
         texts.COMPARE_BUTTON, lambda: layer_comparison.start(layout, methods), key="compare-layers-start", place=button,
         icon=":material/balance:", disabled=is_busy or not methods,
     )  # fmt: skip
-    job_card.watch_unless_done(layout, layer_comparison.TASKS)
+    job_card.watch_unless_done(layout, "layers")
     with frame.show_errors():
         found = layer_comparison.last(layout)
         if found is None:
@@ -48,17 +49,17 @@ def _layers_opened(layout: Layout) -> None:
 
 def _opened(layout: Layout) -> None:
     st.caption(texts.COMPARE_FEATURES_NOTE)
-    is_busy = job_card.is_busy(layout, comparison.COMPARE_TASKS)
+    is_busy = job_card.is_busy(layout, "features")
     which, button = st.columns([4, 1], vertical_alignment="bottom", gap="medium")
     methods = which.multiselect(
-        texts.COMPARED_METHODS, [*comparison.METHODS, *comparison.SLOW], list(comparison.METHODS), format_func=training.method_title,
+        texts.COMPARED_METHODS, [*comparison.METHODS, *comparison.SLOW], list(comparison.METHODS), format_func=catalog.title,
         key="compare-features-methods", help=texts.COMPARED_METHODS_HELP,
     )  # fmt: skip
     frame.button(
         texts.COMPARE_BUTTON, lambda: comparison.start(layout, methods), key="compare-features-start", place=button,
         icon=":material/balance:", disabled=is_busy or not methods,
     )  # fmt: skip
-    job_card.watch_unless_done(layout, comparison.COMPARE_TASKS)
+    job_card.watch_unless_done(layout, "features")
     with frame.show_errors():
         _draw_last(layout)
 

@@ -16,7 +16,7 @@ from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import choices
-from pu_geo.services.train import federation, models, run_names
+from pu_geo.services.train import federation, run_names
 from pu_geo.services.train.federation import Federation, Invitation, OwnClass, Plan, Request
 from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker, job_card
@@ -71,7 +71,7 @@ def _opened(layout: Layout, found: Sequence[Federation]) -> None:
 def _starting(layout: Layout, found: Sequence[Federation]) -> None:
     """Draw the jobs of federations whose agreement is not written yet, and the page anew once one is."""
     new = {job.job_id for job in federation.starting(layout)}
-    job_card.watch(layout, federation.TASKS, only=lambda job: job.job_id in new, most=1)
+    job_card.watch(layout, "federation", only=lambda job: job.job_id in new, most=1)
 
     @st.fragment(run_every=_SECONDS_BETWEEN_READS if new else None)
     def until_there() -> None:
@@ -115,12 +115,12 @@ def _has_features(layout: Layout) -> bool:
         return True
     st.warning(frame.plain(reason.words), icon=":material/hourglass_empty:")
     if reason.needs_features:
-        is_busy = job_card.is_busy(layout, (features.TASK,))
+        is_busy = job_card.is_busy(layout, "chips")
         frame.button(
             texts.MAKE_SHARED, lambda: features.start_shared(layout), key="federation-features", type="primary",
             icon=":material/blur_on:", disabled=is_busy,
         )  # fmt: skip
-        job_card.watch_unless_done(layout, (features.TASK,))
+        job_card.watch_unless_done(layout, "chips")
     return False
 
 
@@ -137,7 +137,7 @@ def _status(layout: Layout, shown: Federation) -> None:
             _keys(layout, shown)
     ended = ("failed", "interrupted")  # also where this project has the model and another member has not
     own = {job.job_id for job in federation.jobs_of(layout, shown.id) if not shown.is_over or job.state in ended}
-    job_card.watch(layout, federation.TASKS, only=lambda job: job.job_id in own, most=len(own))
+    job_card.watch(layout, "federation", only=lambda job: job.job_id in own, most=len(own))
 
     @st.fragment(run_every=_SECONDS_BETWEEN_READS if shown.is_active else None)
     def progress() -> None:
@@ -316,7 +316,7 @@ def _score(layout: Layout, shown: Federation) -> None:
             texts.SCORE_WITH_IT, lambda: federation.start_scoring(layout, shown.id), key=f"score-{shown.id}", type="primary",
             icon=":material/map:", disabled=job is not None and job.is_active,
         )  # fmt: skip
-        job_card.watch(layout, models.APPLY_TASKS, only=lambda each: job is not None and each.job_id == job.job_id)
+        job_card.watch(layout, "model", only=lambda each: job is not None and each.job_id == job.job_id)
         return
     run_id = str(job.result["run_id"])
     st.markdown(

@@ -8,6 +8,7 @@ from typing import Any
 
 import streamlit as st
 
+from pu_geo.methods import catalog
 from pu_geo.project import training_times
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.services.imagery import features
@@ -41,7 +42,7 @@ def draw(layout: Layout, data: DataSummary) -> None:
                 drawn.add(card.name)
                 with columns[place % len(columns)].container(border=True, gap="small"):
                     _card(layout, card, data, known, sources)
-    job_card.watch(layout, training.TRAINING_TASKS, only=lambda job: job.args.get("method") not in drawn, most=0)
+    job_card.watch(layout, "methods", only=lambda job: job.args.get("method") not in drawn, most=0)
 
 
 def _card(
@@ -53,7 +54,7 @@ def _card(
         with st.popover("", icon=":material/info:", type="tertiary", help=texts.ABOUT.format(method=card.title)):
             _about(card)
     st.caption(card.summary)
-    name = training.name_within(card.name).split(" + PUPL")[0]
+    name = catalog.name_within(card.name).split(" + PUPL")[0]
     buttons = st.container(horizontal=True, gap="small")
     start, progress = buttons.container(width="content"), st.container()
     with buttons.popover(texts.SETTINGS, icon=":material/tune:", help=texts.SETTINGS_HELP.format(method=card.title)):
@@ -74,7 +75,7 @@ def _card(
         place=start, type="primary" if is_recommended else "secondary", disabled=reason is not None,
     )  # fmt: skip
     with progress:
-        job_card.watch(layout, training.TRAINING_TASKS, only=lambda job: job.args.get("method") == card.name, most=0)
+        job_card.watch(layout, "methods", only=lambda job: job.args.get("method") == card.name, most=0)
 
 
 def _time(method: str, preset: str, n_chips: int) -> None:

@@ -61,6 +61,6 @@ def _use(layout: Layout) -> None:
         cluster_field.draw(_CLUSTER, texts.CLUSTER_ABOUT)
     frame.button(texts.SCORE_ALL, apply, key="apply-model", place=start, disabled=not (path.strip() or given))
     job_card.watch(
-        layout, models.APPLY_TASKS, only=lambda job: not federation.is_scoring(layout, job), body=partial(job_card.run_caption, layout)
+        layout, "model", only=lambda job: not federation.is_scoring(layout, job), body=partial(job_card.run_caption, layout)
     )  # fmt: skip
     st.caption(texts.IMPORT_NOTE)

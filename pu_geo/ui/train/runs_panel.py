@@ -12,6 +12,7 @@ import streamlit as st
 from plotly.subplots import make_subplots
 
 from pu_geo import wording
+from pu_geo.methods import catalog
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing
@@ -149,7 +150,7 @@ def _choose_and_compare(layout: Layout, found: Sequence[RunFacts]) -> None:
 
 
 _ROWS: tuple[tuple[str, Callable[[Side], str]], ...] = (
-    (texts.ROW_METHOD, lambda side: training.method_title(side.facts.method)),
+    (texts.ROW_METHOD, lambda side: catalog.title(side.facts.method)),
     (texts.ROW_PRESET, lambda side: f"{side.facts.preset}, {side.facts.seed}"),
     (texts.ROW_LABELS, lambda side: texts.MODEL_FROM_ELSEWHERE if side.facts.from_model else
      texts.LEARNED_FROM.format(n=side.facts.n_positive)),
@@ -216,7 +217,7 @@ def _average(layout: Layout, found: Sequence[RunFacts]) -> None:
         texts.AVERAGE_BUTTON, lambda: training.start_average(layout, wanted), key="average", place=button,
         disabled=len(wanted) < 2,
     )  # fmt: skip
-    job_card.watch(layout, training.ENSEMBLE_TASKS, body=partial(job_card.run_caption, layout))
+    job_card.watch(layout, "average", body=partial(job_card.run_caption, layout))
 
 
 # Figures

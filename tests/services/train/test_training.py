@@ -14,6 +14,7 @@ from small_parts import add_chips, click, facts_of, job_of, small_project, unhel
 
 from pu_geo import jobs
 from pu_geo.errors import JobError, ModelError, TrainingError
+from pu_geo.methods import catalog
 from pu_geo.project import events, model_files
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import models, training
@@ -22,7 +23,7 @@ from pu_geo.tasks.train import train as train_task
 
 
 def test_only_titles_that_are_plain_words_begin_small_in_a_sentence() -> None:
-    found = [training.name_within(method) for method in ("propagation", "ncpu", "pucl", "nnpu", "gone", "ranker")]
+    found = [catalog.name_within(method) for method in ("propagation", "ncpu", "pucl", "nnpu", "gone", "ranker")]
     assert found == ["propagated ranking", "NcPU", "PUCL + PUPL", "nnPU", "gone", "instant ranker"]
 
 
