@@ -5,9 +5,10 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import streamlit as st
 
+from pu_geo.jobs import tasks
 from pu_geo.services.annotate import labeling, queueing, ranking
 from pu_geo.services.damage_map import auditing
-from pu_geo.services.imagery import features, preparation
+from pu_geo.services.imagery import features
 from pu_geo.services.project import projects
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import grade_panel, queue_panel, texts
@@ -21,7 +22,7 @@ state = queue_panel.place_of_state(bar)
 
 summary = projects.summary(layout)
 if not summary.n_chips:
-    job_card.watch(layout, preparation.IMAGERY_TASKS)
+    job_card.watch(layout, "", only=lambda job: tasks.of(job.task).is_exclusive)
 if not (summary.n_post and summary.n_buildings):
     st.info(texts.NOTHING)
     frame.link("imagery", texts.ADD_IMAGERY)

@@ -26,7 +26,7 @@ if found:
 st.markdown(f"**{texts.METHODS}** · :small[:gray[{training.recommendation()}]]")
 method_cards.draw(layout, data)
 live_panel.draw_device_queue(layout)
-job_card.details(layout, training.TRAINING_TASKS, body=partial(live_panel.body, layout), most=3)
+job_card.details(layout, "methods", body=partial(live_panel.body, layout), most=3)
 if found:
     with frame.show_errors():
         runs_panel.draw_comparison(layout, found)

@@ -68,7 +68,7 @@ OURS: dict[str, set[str]] = {
     },  # no database: workers open none
     "api": EVERYTHING_BELOW,
     "ui": {"services", "project", "jobs", "methods.catalog", *ALWAYS},
-    "pages": {"services", "ui", *ALWAYS},
+    "pages": {"services", "ui", "jobs.tasks", *ALWAYS},
     "app": {"ui"},
     "cli": {"services", "tasks", "jobs", "project", "geo", "methods", "api", *ALWAYS},
 }

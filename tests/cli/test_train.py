@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
     run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(
-        tasks.TASKS, "train", tasks.Task("pu_geo.tasks.train.evaluate:evaluate", "Training")
+        tasks.TASKS, "train", replace(tasks.of("train"), work="pu_geo.tasks.train.evaluate:evaluate")
     )  # never reached
     monkeypatch.setattr(training, "require", lambda *_, **__: None)
     other, _ = jobs.create_held(project, "train", {})

@@ -40,6 +40,7 @@ def watch(
     """Draw the active jobs of some kinds and the newest others, refreshed while one is active. Call it where they are started.
 
     Args:
+        panel: the one of the tasks whose jobs are drawn; "" for all.
         only: leaves out the jobs for which it is false.
         body: draws more of a job, such as where its result is.
         most: how many are shown; more where more are active, or can be resumed.
@@ -47,7 +48,7 @@ def watch(
     Returns:
         whether one is active. When one ends, the whole page is drawn anew.
     """
-    found = [job for job in jobs.all_jobs(layout) if tasks.of(job.task).panel == panel and only(job)]
+    found = [job for job in jobs.all_jobs(layout) if panel in ("", tasks.of(job.task).panel) and only(job)]
     active = [job for job in found if job.is_active]
     shown = sorted(active, key=lambda job: (job.state == "waiting", job.job_id)) + _ended(found, most, len(active))
     _refreshed(layout, shown, lambda job: card(layout, job, body))

@@ -83,13 +83,13 @@ def test_a_job_on_a_cluster_shows_its_workers_the_parts_of_its_step_and_dasks_pa
     ):
         events.append(folder, "cluster", {**workers, "dashboard": dashboard, "message": "working on 2 workers"})
         assert jobs.view(folder).message == "working on 2 workers"
-        (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, ['chip'])").caption]
+        (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, 'chips')").caption]
         assert words == about + link
     os.close(lock)
 
 
 def cards(layout: Layout) -> AppTest:
-    return show_panel("components.job_card", layout, "watch(layout, ['train'], most=3)")
+    return show_panel("components.job_card", layout, "watch(layout, 'methods', most=3)")
 
 
 def acts_on(app: AppTest, folder: Path) -> set[str]:
