@@ -21,10 +21,7 @@ from pu_geo.services.imagery import features
 
 __all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "figures_of", "settings_for"]
 TRAINING_TASKS = ("train", "rank")
-ENSEMBLE_TASKS = ("ensemble",)
 HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
-OTHER_MAKERS = {"ranker": "Instant ranker", "ensemble": "Average of ranks"}
-"""Titles of what makes runs and is no method of the catalog."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ def _counted(rows: Sequence[damage_types.Tally], source: str) -> str:
 
 def method_title(method: str) -> str:
     """Return a method's name for people; the plain word for one that this version does not know."""
-    return catalog.METHODS[method].title if method in catalog.METHODS else OTHER_MAKERS.get(method, method)
+    return catalog.METHODS[method].title if method in catalog.METHODS else {"ranker": "Instant ranker"}.get(method, method)
 
 
 def name_within(method: str) -> str:
@@ -266,17 +263,3 @@ def queued_jobs(layout: Layout) -> list[QueuedJob]:
         if job is not None:
             found.append(QueuedJob(entry.project.name.removesuffix(SUFFIX), entry.project == layout.folder, job))
     return found
-
-
-def start_average(layout: Layout, run_ids: Sequence[str]) -> str:
-    """Start the job that averages the ranks of runs; return its id. Raises as `average_arguments`."""
-    return jobs.start(layout, ENSEMBLE_TASKS[0], average_arguments(layout, run_ids))
-
-
-def average_arguments(layout: Layout, run_ids: Sequence[str]) -> dict[str, object]:
-    """Return what the job takes: ids of runs that were checked; "latest" becomes the id of the newest.
-
-    Raises:
-        ProjectError: if they cannot be averaged.
-    """
-    return {"run_ids": [facts.run_id for facts in store.call(layout, runs.members, run_ids)]}
