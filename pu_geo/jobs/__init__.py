@@ -17,10 +17,10 @@ from pu_geo.jobs.start import (
     take_lock,
     wait,
 )
-from pu_geo.jobs.status import JobView, OnCluster, all_jobs, event_lines, folder_of, is_alive, view, worker_log
+from pu_geo.jobs.status import JobView, all_jobs, event_lines, folder_of, is_alive, view, worker_log
 
 __all__ = [
-    "CAN_PAUSE", "LOCK_FD_VARIABLE", "ONE_AT_A_TIME", "JobView", "OnCluster", "all_jobs", "cancel",
+    "CAN_PAUSE", "LOCK_FD_VARIABLE", "ONE_AT_A_TIME", "JobView", "all_jobs", "cancel",
     "create_held", "dismiss", "end_overdue", "event_lines", "folder_of", "is_alive", "kill_orphans",
     "launch", "none_starting", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "worker_log",
 ]  # fmt: skip

@@ -52,7 +52,7 @@ def match(
         rows = order[shard.start : shard.stop]
         found[rows], worth[rows] = arrays["found"], arrays["worth"]
 
-    shards.run(match_part, plan, take, step="aligning", cluster=cluster, report=report, is_cancelled=is_cancelled)
+    shards.run(match_part, plan, take, cluster=cluster, report=report, is_cancelled=is_cancelled)
     return found, worth
 
 

@@ -64,7 +64,7 @@ def cut(
         outlines.missing[rows], outlines.scene[rows] = found["missing"], found["scene"]
 
     shards.run(
-        cut_part, shards.planned(len(windows), ROWS, spec), take, step="cutting chips", cluster=cluster, report=report,
+        cut_part, shards.planned(len(windows), ROWS, spec), take, cluster=cluster, report=report,
         is_cancelled=is_cancelled,
     )  # fmt: skip
     return share

@@ -24,7 +24,7 @@ def align(job: Job, *, cluster: str = "") -> dict[str, object]:
     """Estimate the shifts and store them; chips cut from now on are moved by them.
 
     Args:
-        cluster: of Dask, which matches the buildings, see `scale.cluster.parse`; "" for this process alone.
+        cluster: of Dask, which matches the buildings, see `scale.cluster.FORMS`; "" for this process alone.
 
     Returns:
         {"dx_m", "dy_m": shift of the scene pair, metres to the east and north that pre must move; "n"; "n_mended": settled

@@ -76,7 +76,7 @@ def chip(
         size_px: side of a chip, pixels.
         bands: "pre+post" (6 bands), "post" (3 bands), or "auto".
         views: of each chip, that features are computed of; rankings need one, NcPU and PUCL more.
-        cluster: of Dask, which cuts chips and computes features, see `scale.cluster.parse`; "" for this process alone.
+        cluster: of Dask, which cuts chips and computes features, see `scale.cluster.FORMS`; "" for this process alone.
 
     Returns:
         {"chip_set", "n", "size_px", "bands", "bands_why": why "auto" left the pre bands out, "n_nodata": chips that no post

@@ -27,8 +27,7 @@ def draw(key: str, about: str) -> None:
         st.text_input(texts.CLUSTER, key=key, placeholder=texts.CLUSTER_EXAMPLE, help=texts.CLUSTER_HELP)
         st.session_state[_kept(key)] = st.session_state[key]
         st.caption(about)
-        for warning in (texts.CLUSTER_TRUSTED, texts.LOCAL_TRUSTED):
-            st.markdown(warning)
+        st.markdown(texts.CLUSTER_TRUSTED)
     with frame.show_errors():  # beside the field, before a job is asked for
         computers.arguments(given(key))
 
