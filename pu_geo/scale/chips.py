@@ -79,7 +79,7 @@ def cut_part(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Calla
     project = Path(spec["project"])
     arrays, about = inputs.read(project / spec["shards"] / spec["windows"])
     rows = arrays["order"][start:stop]
-    grid = inputs.grid_of(about["grid"])
+    grid = Grid(**{**about["grid"], "transform": tuple(about["grid"]["transform"])})
     mosaics = {name: [[scene_of(one) for one in each] for each in found] for name, found in about["scenes"].items()}
     ends = arrays["ends"]
     starts = ends - np.diff(ends, prepend=0)

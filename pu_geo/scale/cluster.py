@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pu_geo.errors import JobError
 from pu_geo.project import events
@@ -68,78 +68,67 @@ def require(text: str) -> None:
         memory_of(n_workers)
 
 
-class JobCluster:
-    """The cluster of one job: connected to once somebody has shards for it, kept until the job ends. See `of_job`.
+class JobCluster(NamedTuple):
+    """The cluster of one job: the job's folder, and Dask's client."""
+
+    folder: Path
+    client: Any
+
+
+@contextmanager
+def of_job(name: str, folder: Path, echo: Callable[[str], object] | None = None) -> Iterator[JobCluster | None]:
+    """Start the workers of a job, or connect to its cluster, until the block ends; yield None for the name "".
 
     Args:
         name: as `n_local` reads it.
         folder: the job's; its log, and so its card, says when workers are started or the cluster is connected to.
-        stack: what ends with the job.
         echo: also gets what the log says; the command line prints it.
+
+    Raises:
+        JobError: if the extra is missing, workers do not start, or no scheduler with a worker answers.
     """
+    with ExitStack() as stack:
+        yield JobCluster(folder, _connected(name, folder, echo, stack)) if name else None
 
-    def __init__(self, name: str, folder: Path, stack: ExitStack, echo: Callable[[str], object] | None = None) -> None:
-        self.name, self.folder = name, folder
-        self._stack, self._echo = stack, echo
-        self._client: Any = None
 
-    def client(self) -> Any:
-        """Return Dask's client; the first call starts the workers, or connects.
-
-        Raises:
-            JobError: if the extra is missing, workers do not start, or no scheduler with a worker answers.
-        """
-        if self._client is None:
-            self._client = self._connected()
-        elif self._client.status != "running":
-            raise gone()
-        return self._client
-
-    def _connected(self) -> Any:
-        n_workers = n_local(self.name)
-        try:
-            from distributed import Client, LocalCluster
-        except ImportError as error:
-            raise JobError(
-                "Work on a cluster needs Dask, which is not installed here.", 'pip install "pu-geo[scale]"', kind="extra"
-            ) from error
-        words = f"starting {plural(n_workers, 'worker')}" if n_workers else f"connecting to {self.name}"
-        events.append(self.folder, "stage", {"message": words})
-        if self._echo:
-            self._echo(words)
-        try:
-            address = self.name
-            if n_workers:
-                address = self._stack.enter_context(LocalCluster(
-                    n_workers=n_workers, threads_per_worker=1, processes=True, host="127.0.0.1", scheduler_port=0,
-                    dashboard_address="127.0.0.1:0", memory_limit=memory_of(n_workers),
-                    security=True,  # made for this cluster: no other account of the machine can use its ports
-                ))  # fmt: skip
-            client = Client(address, timeout=CONNECT_S, set_as_default=False)
-            self._stack.callback(_close, client)
-            client.wait_for_workers(n_workers or 1, timeout=None if n_workers else CONNECT_S)
-        except (OSError, TimeoutError, RuntimeError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
-            raise JobError(
-                f"The cluster {self.name} does not answer, or has no workers: "
-                f"{' '.join(str(error).split())[:200] or type(error).__name__}.",
-                "On this computer: start the job again later, with fewer workers or without a cluster. Elsewhere: see that "
-                "`dask scheduler` and a `dask worker` run there and that the port can be reached from here; tls:// needs certificates "
-                "in Dask's configuration.",
-                kind="cluster",
-            ) from error
-        return client
+def _connected(name: str, folder: Path, echo: Callable[[str], object] | None, stack: ExitStack) -> Any:
+    n_workers = n_local(name)
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise JobError(
+            "Work on a cluster needs Dask, which is not installed here.", 'pip install "pu-geo[scale]"', kind="extra"
+        ) from error
+    words = f"starting {plural(n_workers, 'worker')}" if n_workers else f"connecting to {name}"
+    events.append(folder, "stage", {"message": words})
+    if echo:
+        echo(words)
+    try:
+        address = name
+        if n_workers:
+            address = stack.enter_context(LocalCluster(
+                n_workers=n_workers, threads_per_worker=1, processes=True, host="127.0.0.1", scheduler_port=0,
+                dashboard_address="127.0.0.1:0", memory_limit=memory_of(n_workers),
+                security=True,  # made for this cluster: no other account of the machine can use its ports
+            ))  # fmt: skip
+        client = Client(address, timeout=CONNECT_S, set_as_default=False)
+        stack.callback(_close, client)
+        client.wait_for_workers(n_workers or 1, timeout=None if n_workers else CONNECT_S)
+    except (OSError, TimeoutError, RuntimeError, ValueError, TypeError) as error:  # TypeError: TLS without certificates
+        raise JobError(
+            f"The cluster {name} does not answer, or has no workers: "
+            f"{' '.join(str(error).split())[:200] or type(error).__name__}.",
+            "On this computer: start the job again later, with fewer workers or without a cluster. Elsewhere: see that "
+            "`dask scheduler` and a `dask worker` run there and that the port can be reached from here; tls:// needs certificates "
+            "in Dask's configuration.",
+            kind="cluster",
+        ) from error
+    return client
 
 
 def _close(client: Any) -> None:
     with suppress(OSError, TimeoutError):  # the scheduler may be what is gone
         client.close(timeout=2)
-
-
-@contextmanager
-def of_job(name: str, folder: Path, echo: Callable[[str], object] | None = None) -> Iterator[JobCluster | None]:
-    """Yield the cluster of a job, None for the name ""; whoever has no shards for it starts none."""
-    with ExitStack() as stack:
-        yield JobCluster(name, folder, stack, echo) if name else None
 
 
 def gone() -> JobError:

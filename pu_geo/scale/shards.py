@@ -106,7 +106,9 @@ def run(
         events.append(cluster.folder, "kept", {"message": words})
     if not todo:
         return
-    for shard, record in _completed(cluster.client(), work, folder, todo, is_cancelled):
+    if cluster.client.status != "running":
+        raise clusters.gone()
+    for shard, record in _completed(cluster.client, work, folder, todo, is_cancelled):
         take(shard, _fresh(folder, shard, record))
         done += shard.stop - shard.start
         facts = {name: record[name] for name in ("host", "pid", "seconds")}

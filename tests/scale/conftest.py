@@ -59,4 +59,5 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             done.append(f"{work.__name__} {each.start}")
 
     monkeypatch.setattr(shards, "run", run)
+    monkeypatch.setattr(clusters, "_connected", lambda *_: None)
     return done

@@ -6,7 +6,6 @@ import importlib
 import shutil
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -58,16 +57,15 @@ def done(job_folder: Path, plan: list[shards.Shard]) -> list[dict[str, Any]]:
     return [shards.do(squares, folder, here(each)) for each in plan]
 
 
-def gathered(job_folder: Path, plan: list[shards.Shard], cluster: str = NOWHERE) -> list[int]:
+def gathered(job_folder: Path, plan: list[shards.Shard]) -> list[int]:
     """Run a plan and return what it gave, in the order of rows."""
     found: dict[int, list[int]] = {}
 
     def take(shard: shards.Shard, arrays: shards.Arrays) -> None:
         found[shard.start] = arrays["square"].tolist()
 
-    with clusters.of_job(cluster, job_folder) as on:
-        assert on is not None
-        shards.run(squares, plan, take, cluster=on, report=lambda _: None, is_cancelled=(job_folder / "cancel").exists)
+    on = clusters.JobCluster(job_folder, None)  # no shard is left to be done
+    shards.run(squares, plan, take, cluster=on, report=lambda _: None, is_cancelled=(job_folder / "cancel").exists)
     return [value for start in sorted(found) for value in found[start]]
 
 
@@ -136,43 +134,33 @@ def test_a_cluster_is_named_in_two_ways() -> None:
 
 
 def connect(name: str, folder: Path) -> None:
-    with ExitStack() as stack:
-        clusters.JobCluster(name, folder, stack).client()
+    with clusters.of_job(name, folder):
+        pass
 
 
-def test_a_job_names_what_it_does_before_it_starts_workers_or_connects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distributed: Any
+def test_a_cluster_that_cannot_be_used_is_a_refusal_and_the_log_says_what_was_tried(
+    job_folder: Path, monkeypatch: pytest.MonkeyPatch, distributed: Any
 ) -> None:
-    asked: list[tuple[str, object, object]] = []
+    asked: list[object] = []
 
-    def noted(*_: object, **options: object) -> None:
-        stage = str(of_kind(tmp_path, "stage")[-1]["message"])
-        asked.append((stage, options.get("n_workers"), options.get("memory_limit")))
-        raise JobCancelled  # this is all that is asked of it
+    def failing(**options: object) -> None:
+        asked.append(options["memory_limit"])
+        raise RuntimeError("Nanny failed to start.")
 
-    monkeypatch.setattr(distributed, "LocalCluster", noted)
-    monkeypatch.setattr(distributed, "Client", noted)
+    monkeypatch.setattr(clusters, "CONNECT_S", 0.2)
+    monkeypatch.setattr(distributed, "LocalCluster", failing)
     monkeypatch.setattr(distributed.system, "MEMORY_LIMIT", 16 * 10**9)
-    for name in ("local:1", "local:8", NOWHERE):
-        with pytest.raises(JobCancelled):
-            connect(name, tmp_path)
-    assert asked == [
-        ("starting 1 worker", 1, 8 * 10**9),  # an equal share is left to the job itself
-        ("starting 8 workers", 8, clusters.LEAST_MEMORY),
-        (f"connecting to {NOWHERE}", None, None),
-    ]
-
-
-@pytest.mark.parametrize("error", [TimeoutError(), RuntimeError("Nanny failed to start.")])
-def test_workers_that_do_not_start_are_an_error_in_words(
-    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, distributed: Any
-) -> None:
-    def started(**_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(distributed, "LocalCluster", started)
-    with pytest.raises(JobError, match="local:1 does not answer, or has no workers"):
-        connect("local:1", tmp_path)
+    for name in ("local:1", "local:8", NOWHERE, "tls://127.0.0.1:1"):
+        with pytest.raises(JobError, match="does not answer, or has no workers") as refused:
+            connect(name, job_folder)
+        assert "dask scheduler" in refused.value.hint
+    assert asked == [8 * 10**9, clusters.LEAST_MEMORY], "an equal share is left to the job itself"
+    stages = [event["message"] for event in of_kind(job_folder, "stage")]
+    assert stages[:3] == ["starting 1 worker", "starting 8 workers", f"connecting to {NOWHERE}"]
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(JobError, match="not installed") as refused:
+        connect("local:1", job_folder)
+    assert refused.value.hint == 'pip install "pu-geo[scale]"'
 
 
 def test_workers_that_need_more_memory_than_there_is_are_refused(
@@ -213,17 +201,6 @@ def test_a_shard_whose_worker_dies_as_it_hands_its_record_over_is_waited_for(
     assert found == [(plan[0], record)]
 
 
-@pytest.mark.parametrize("cluster", [NOWHERE, "tls://127.0.0.1:1"])
-def test_a_scheduler_that_does_not_answer_is_a_refusal(
-    cluster: str, job_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    need_extra("scale")
-    monkeypatch.setattr(clusters, "CONNECT_S", 0.2)
-    with pytest.raises(JobError, match="does not answer") as caught:
-        gathered(job_folder, shards.planned(4, 4, {"power": 2}), cluster)
-    assert "dask scheduler" in caught.value.hint
-
-
 def test_a_failed_job_names_what_the_card_and_the_command_line_offer(
     job_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,10 +220,3 @@ def test_a_failed_job_names_what_the_card_and_the_command_line_offer(
             fail()
         for found in (texts.START_AGAIN, "pu-geo jobs P.pugeo resume ID"):
             assert found in caught.value.hint
-
-
-def test_a_missing_extra_is_named(job_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(JobError, match="not installed") as refused:
-        gathered(job_folder, shards.planned(4, 4, {"power": 2}))
-    assert refused.value.hint == 'pip install "pu-geo[scale]"'
