@@ -26,7 +26,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -191,7 +190,7 @@ def measure(project: Path, arguments: Sequence[str], *, kill: bool = False) -> d
 
     Returns:
         {"command", "s", "cpu_s", "job_mb", "job_own_mb", "workers": of each {"pid", "mb", "own_mb"}, "others_mb": the most of any
-        other process that it started, "n_shards", "shard_s": of all workers together, "on_workers_s", "killed", "printed"}
+        other process that it started, "n_shards", "shard_s": of all workers together, "killed", "printed"}
 
     Raises:
         SystemExit: if it failed.
@@ -222,8 +221,7 @@ def measure(project: Path, arguments: Sequence[str], *, kill: bool = False) -> d
     if kill and not killer.killed:
         raise SystemExit(f"{arguments[0]} was over before a worker could be ended; take more buildings.")
     jobs = [path for path in (project / "jobs").glob("*/") if path.name not in before]
-    log = [event for job in jobs for event in events.read(job) if event["event"] in ("cluster", "shard")]
-    shards = [event for event in log if event["event"] == "shard"]
+    shards = [event for job in jobs for event in events.read(job) if event["event"] == "shard"]
     pids = sorted({int(str(event["pid"])) for event in shards})
     return {
         "command": " ".join(arguments), "s": round(time.monotonic() - began, 1),
@@ -232,17 +230,8 @@ def measure(project: Path, arguments: Sequence[str], *, kill: bool = False) -> d
         "workers": [{"pid": pid, "mb": watch.most.get(pid, 0), "own_mb": watch.most_own.get(pid, 0)} for pid in pids],
         "others_mb": max((mb for pid, mb in watch.most.items() if pid not in (process.pid, *pids)), default=0),
         "n_shards": len(shards), "shard_s": round(sum(float(str(event["seconds"])) for event in shards), 1),
-        "on_workers_s": _on_workers_s(log),
         "killed": {"pid": killer.killed, "after_shards": killer.done} if killer.killed else None, "printed": text[:500],
     }  # fmt: skip
-
-
-def _on_workers_s(log: Sequence[Mapping[str, object]]) -> list[float]:
-    """Return the seconds from each cluster's being there to its last shard, of a job's events "cluster" and "shard"."""
-    at = [datetime.fromisoformat(str(event["at"])) for event in log]
-    starts = [k for k, event in enumerate(log) if event["event"] == "cluster"]
-    stops = [*starts[1:], len(log)][: len(starts)]
-    return [round((at[stop - 1] - at[start]).total_seconds(), 1) for start, stop in zip(starts, stops, strict=True)]
 
 
 # What came of it
@@ -371,14 +360,13 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--buildings", type=int, default=1_000_000)
     parser.add_argument("--scenes", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--memory", default="4GB", help="of a worker")
     parser.add_argument("--single", action="store_true", help="in one process, without workers")
     parser.add_argument("--resume", action="store_true", help="go on after the last stage that the JSON has")
     parser.add_argument("--kill", action="store_true", help="end a worker in mid-run, twice")
     parser.add_argument("--name", default="event", help="of the project in the folder, and of its JSON")
     parser.add_argument("--compare", type=Path, help="the JSON of another run of the same event")
     given = parser.parse_args(arguments)
-    cluster = "" if given.single else f"local:{given.workers},memory={given.memory}"
+    cluster = "" if given.single else f"local:{given.workers}"
     about = {
         "buildings": given.buildings,
         "scenes": given.scenes,

@@ -562,12 +562,6 @@ class Project:
         training.require(self._layout, request)
         return self._made("train", request.as_args(), f"Training {catalog.name_within(method)}")
 
-    def ensemble(self, runs: Sequence[RunName]) -> Run:
-        """Average the ranks of several runs; makes a run."""
-        return self._made(
-            "ensemble", training.average_arguments(self._layout, [_run_name(run) for run in runs]), "Averaging ranks"
-        )
-
     def import_run(self, other: PathOrText, run: RunName = "latest") -> Run:
         """Check a run of a copy of this project, and take its scores, embeddings and weights; never labels."""
         return self._made("import_run", {"folder": _path(other), "run_id": _run_name(run)}, "Importing the run")

@@ -42,11 +42,6 @@ def on_first_shard(monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -
     monkeypatch.setattr(events, "append", append)
 
 
-def pids_of(job_folder: Path) -> list[int]:
-    """Return the processes of the workers that a job found."""
-    return [worker["pid"] for event in of_kind(job_folder, "cluster") for worker in event["workers"]]  # type: ignore[attr-defined]
-
-
 @contextmanager
 def clicking(layout: Layout, buildings: Sequence[str]) -> Iterator[list[str]]:
     """Click on one building after the other, as a person does in the app, until the end of the block; yield what was acknowledged."""

@@ -187,13 +187,13 @@ def test_runs_come_with_their_arrays(town_project: Project) -> None:
     assert (trained.facts.method, trained.facts.seed) == ("linear", 2)
     assert trained.scores.shape == (len(project.building_ids()),)
     assert np.abs(np.linalg.norm(trained.embeddings, axis=1) - 1).max() < 1e-3
-    mean = project.ensemble([trained.run_id, project.runs()[-1].run_id])
-    assert [facts.method for facts in project.runs()] == ["ensemble", "linear", "ranker"]
+    assert [facts.method for facts in project.runs()] == ["linear", "ranker"]
+    ranked = project.runs()[-1]
     assert project.choose(trained.run_id, threshold=0.3).run_id == trained.run_id
     assert (project.threshold().value, project.run().run_id) == (0.3, trained.run_id)
-    assert project.card(mean.run_id)["run"]["method"] == "ensemble"
+    assert project.card(ranked.run_id)["run"]["method"] == "ranker"
     assert project.evaluate("damage", ["destroyed", "major-damage"])["n"] > 20
-    assert project.compare(trained.run_id, mean.run_id).sides[0].facts.run_id == trained.run_id
+    assert project.compare(trained.run_id, ranked.run_id).sides[0].facts.run_id == trained.run_id
     first = project.building_ids()[0]
     assert len(project.similar(first, count=3)) == 3
     assert project.umap(n_neighbors=5).shape == (len(trained.scores), 2)

@@ -101,7 +101,6 @@ def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, caps
         ["publish", project, *one, "--formats", "csv"],
         ["card", project, *one, "--out", tmp_path / "card.html"],
         ["compare", project, "--runs", "ranker-0", "ranker-1"],
-        ["ensemble", project, "--runs", "ranker-0", "ranker-1"],
         ["audit", project, *one],
         ["choose", project, *one],
         ["features", project, "--list"],

@@ -1,8 +1,6 @@
-"""How far two rankings of the same buildings agree, where they do not, and their mean."""
+"""How far two rankings of the same buildings agree, and where they do not."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,25 +95,6 @@ def largest_differences(difference: NDArray[np.floating], n: int) -> tuple[NDArr
     """
     higher, lower = (np.argsort(sign * difference, kind="stable")[:n] for sign in (-1, 1))
     return higher[difference[higher] > 0], lower[difference[lower] < 0]
-
-
-def rank_average(scores: Sequence[NDArray[np.floating]]) -> NDArray[np.float64]:
-    """Combine several rankings: the mean of their rank shares.
-
-    Args:
-        scores: of each ranking, float [N], finite; their scales do not matter.
-
-    Returns:
-        float64 [N] in [0, 1].
-
-    Raises:
-        ValueError: if there is no ranking.
-    """
-    if not len(scores):
-        raise ValueError("an average needs at least one ranking; got none.")
-    for other in scores[1:]:
-        _check_pair(scores[0], other)
-    return np.mean([rank_share(one) for one in scores], axis=0)
 
 
 def _checked(scores: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis.metrics import auc
 from pu_geo.analysis.pu_criterion import Judgement, pu_criterion
 
-WITHOUT_BOUNDARY = ("linear", "rank")  # types of score of which 0.5 means nothing
+WITHOUT_BOUNDARY = ("linear",)  # types of score of which 0.5 means nothing
 MOST_CALLED, FEWEST_CALLED = 0.8, 0.001
 """Shares of the unlabeled beyond which a model seems collapsed; a good one calls .73 where a tsunami damaged as many."""
 LOWEST_CRITERION = 1.0  # what calling everything gives

@@ -204,11 +204,11 @@ def add_aoi(
         show(result, "\n".join([preparation.aoi_words(result), *result["notes"]]), as_json)
 
 
-@screen.verb("align", "joplin.pugeo", "joplin.pugeo --cluster local:4")
-def align(project: Project, *, cluster: Cluster = "", as_json: Json = False) -> None:
+@screen.verb("align", "joplin.pugeo")
+def align(project: Project, *, as_json: Json = False) -> None:
     """Align pre and post scenes: measure the shift between them at each building."""
     layout = projects.find(project)
-    result = run_job(layout, "align", computers.arguments(cluster), as_json)
+    result = run_job(layout, "align", {}, as_json)
     grid = preparation.overview(layout).grid
     right, up = ("east", "north") if grid is None or grid.has_place else ("to the right", "up")
     moved = f"{result['dx_m']:+.1f} m {right} and {result['dy_m']:+.1f} m {up}"

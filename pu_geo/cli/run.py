@@ -31,9 +31,7 @@ RunId = Annotated[
 Cluster = Annotated[
     str,
     typer.Option(
-        "--cluster",
-        metavar="C",
-        help="work on a Dask cluster: local:N (N processes here; local:N,memory=4GB limits each), tcp://HOST:8786, or scheduler-file=FILE",
+        "--cluster", metavar="C", help="work in parts: local:N (N processes here), or tcp://HOST:8786 (a Dask scheduler)"
     ),
 ]
 Analyst = Annotated[str | None, typer.Option("--analyst", help="who does this (a pseudonym will do)")]

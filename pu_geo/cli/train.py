@@ -340,21 +340,6 @@ def _columns(rows: list[dict[str, str]]) -> list[str]:
     ]
 
 
-@screen.verb("ensemble", "joplin.pugeo --runs latest ID ID")
-def ensemble(
-    project: Project,
-    *,
-    runs: Annotated[
-        list[str], typer.Option(metavar="RUN...", help="ids of runs; chosen is the one that is shown, latest the newest")
-    ],
-    as_json: Json = False,
-) -> None:
-    """Average the ranks of several runs; makes a run."""
-    layout = projects.find(project)
-    result = run_job(layout, "ensemble", training.average_arguments(layout, runs), as_json)
-    show(result, f"Run {result['run_id']}: the mean rank of {len(runs)} runs, {result['seconds']} s.", as_json)
-
-
 model = Screen("Train", group="model ")
 screen.add_typer(
     model, name="model", rich_help_panel="Train",

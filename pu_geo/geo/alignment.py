@@ -21,7 +21,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.geo.raster.mosaic import Box, Mosaic, Report, columns_of, report_strip, row_order
+from pu_geo.geo.raster.mosaic import Mosaic, Report, columns_of, report_strip, row_order
 from pu_geo.records import Grid
 
 Floats = NDArray[np.float64]
@@ -92,7 +92,6 @@ def estimate_shifts(
     post: Mosaic,
     windows: Floats,
     *,
-    match: Callable[[Search], tuple[Floats, Floats]] | None = None,
     report: Report | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> Shifts:
@@ -101,7 +100,6 @@ def estimate_shifts(
     Args:
         pre, post: open mosaics on the same grid.
         windows: boxes of the buildings, float64 [N, 4]: column, row, width, height in grid pixels.
-        match: does elsewhere what `matched` does here for all buildings.
         report: called with {"stage": "alignment", "done", "total"} after each strip.
 
     Returns:
@@ -128,10 +126,7 @@ def estimate_shifts(
     size = _window_sizes(windows[:, 2:].max(axis=1) / shrink, reach)
     strip_rows = max(mosaic.preferred_block_rows for mosaic in (pre, post))
     search = Search(middle, size, coarse, reach, far, shrink, (views[0].noise, views[1].noise), strip_rows)
-    if match is None:
-        found, worth = matched(pre, post, search, report=report, is_cancelled=is_cancelled)
-    else:
-        found, worth = match(search)
+    found, worth = _matched(pre, post, search, report=report, is_cancelled=is_cancelled)
     return _settle(found + coarse, worth, middle, coarse, grid, shrink)
 
 
@@ -146,8 +141,7 @@ class Search:
         reach, far: largest shift off that of the first search and of the far one, worked pixels.
         shrink: grid pixels along the side of a worked pixel.
         noise: of the edges of pre and of post, see `edge_field`.
-        strip_rows: height of what is read at once, grid pixels, before it is made a multiple of `shrink`. The blocks of all scenes
-            decide it, so that whoever opens some of them reads the same strips.
+        strip_rows: height of what is read at once, grid pixels, before it is made a multiple of `shrink`.
     """
 
     middle: Floats
@@ -172,37 +166,31 @@ class Search:
         return np.concatenate([low, high], axis=1) * self.shrink
 
 
-def matched(
-    pre: Mosaic, post: Mosaic, search: Search, rows: Ints | None = None, *,
-    n_threads: int = N_THREADS, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None,
-) -> tuple[Floats, Floats]:  # fmt: skip
-    """Match buildings, strip by strip; each gets the same result whichever others are matched with it.
-
-    Args:
-        rows: of the buildings, int64 [M]; all if None.
-        report, is_cancelled: see `estimate_shifts`.
+def _matched(
+    pre: Mosaic, post: Mosaic, search: Search, *, report: Report | None, is_cancelled: Callable[[], bool] | None
+) -> tuple[Floats, Floats]:
+    """Match buildings, strip by strip.
 
     Returns:
-        found, float64 [M, 4, 2], peaks off the coarse shift, NaN for other than the best where one lies at the border; worth,
-        float64 [M], how far the best of them can be trusted, 0..1, -1 where there is no data.
+        found, float64 [N, 4, 2], peaks off the coarse shift, NaN for other than the best where one lies at the border; worth,
+        float64 [N], how far the best of them can be trusted, 0..1, -1 where there is no data.
     """
     n = len(search.middle)
-    rows = np.arange(n) if rows is None else rows
     found, worth = np.zeros((n, N_PEAKS, 2)), np.zeros(n)
     views = [EdgeView(mosaic, search.shrink, noise) for mosaic, noise in zip((pre, post), search.noise, strict=True)]
     matcher = _Matcher(search, found, worth)
-    with ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPoolExecutor(N_THREADS) as pool:
         waiting: list[Future[None]] = []
         done = 0
-        for ready, (before, after) in _passes(views, search, rows):
+        for ready, (before, after) in _passes(views, search):
             for part in waiting:  # matched while the strip after them was read
                 part.result()
             done += len(ready)
-            report_strip(report, is_cancelled, "alignment", done, len(rows))
-            waiting = [pool.submit(matcher.match, before, after, some) for some in np.array_split(ready, n_threads)]
+            report_strip(report, is_cancelled, "alignment", done, n)
+            waiting = [pool.submit(matcher.match, before, after, some) for some in np.array_split(ready, N_THREADS)]
         for part in waiting:
             part.result()
-    return found[rows], worth[rows]
+    return found, worth
 
 
 def _window_sizes(building: Floats, reach: int) -> Ints:
@@ -242,44 +230,18 @@ def _scene_shift(views: list[EdgeView], middle: Floats, work_m: float) -> Ints |
     return shift
 
 
-def _passes(views: list[EdgeView], search: Search, chosen: Ints) -> Iterator[tuple[Ints, list[HeldEdges]]]:
-    """Go down the grid strip by strip; yield the chosen buildings whose windows are complete, and the edges held of each view.
-
-    Strips are those of all buildings, so that each is read as if all were chosen; those that the chosen do not need are left out.
-    """
+def _passes(views: list[EdgeView], search: Search) -> Iterator[tuple[Ints, list[HeldEdges]]]:
+    """Go down the grid strip by strip; yield the buildings whose windows are complete, and the edges held of each view."""
     grid, shrink, boxes = views[0].mosaic.grid, views[0].shrink, search.boxes
     left, right = columns_of(boxes, grid)
     for view in views:
         view.col = left // shrink
         view.width = max(1, min(-(-right // shrink), grid.width // shrink) - view.col)
-    for keep_from, first, stop, mine in _strips(search, grid, chosen):
+    for keep_from, first, stop, ready in row_order(boxes, grid, -(-search.strip_rows // shrink) * shrink):
         if stop - first >= shrink:
             for view in views:
                 view.advance(keep_from // shrink, first // shrink, stop // shrink)
-        yield mine, [view.held for view in views]
-
-
-def _strips(search: Search, grid: Grid, chosen: Ints) -> Iterator[tuple[int, int, int, Ints]]:
-    """Yield (first row still needed, first row to read, one past the last, chosen buildings that are complete then) in grid pixels."""
-    boxes, shrink, left_to_match = search.boxes, search.shrink, len(chosen)
-    is_chosen = np.zeros(len(boxes), dtype=bool)
-    is_chosen[chosen] = True
-    above = int(boxes[chosen, 1].min()) - shrink  # an edge depends on the worked pixel above it
-    for keep_from, first, stop, ready in row_order(boxes, grid, -(-search.strip_rows // shrink) * shrink):
-        if stop <= above:
-            continue
-        mine = ready[is_chosen[ready]]
-        left_to_match -= len(mine)
-        yield keep_from, first, stop, mine
-        if not left_to_match:
-            return
-
-
-def reach_of(search: Search, grid: Grid, chosen: Ints) -> Box:
-    """Return the grid pixels that are read to match the chosen buildings, int64 [M]: scenes beyond them need not be open."""
-    left, right = columns_of(search.boxes, grid)
-    strips = list(_strips(search, grid, chosen))
-    return left - search.shrink, strips[0][1], right + search.shrink, strips[-1][2]
+        yield ready, [view.held for view in views]
 
 
 @dataclass(frozen=True)
@@ -287,7 +249,7 @@ class _Matcher:
     """Matches buildings whose windows are within the held edges, and writes what it finds into their rows.
 
     Attributes:
-        found, worth: of all buildings, [N, 4, 2] and [N], see `matched`.
+        found, worth: of all buildings, [N, 4, 2] and [N], see `_matched`.
     """
 
     search: Search

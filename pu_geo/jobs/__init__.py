@@ -16,10 +16,10 @@ from pu_geo.jobs.start import (
     take_lock,
     wait,
 )
-from pu_geo.jobs.status import JobView, OnCluster, all_jobs, event_lines, folder_of, is_alive, view, worker_log
+from pu_geo.jobs.status import JobView, all_jobs, event_lines, folder_of, is_alive, view, worker_log
 
 __all__ = [
-    "LOCK_FD_VARIABLE", "JobView", "OnCluster", "all_jobs", "cancel",
+    "LOCK_FD_VARIABLE", "JobView", "all_jobs", "cancel",
     "create_held", "dismiss", "end_overdue", "event_lines", "folder_of", "is_alive", "kill_orphans",
     "launch", "none_starting", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "worker_log",
 ]  # fmt: skip

@@ -36,24 +36,6 @@ _ended_lock = threading.Lock()
 
 
 @dataclass(frozen=True)
-class OnCluster:
-    """How the work of a job on a cluster of Dask stands.
-
-    Attributes:
-        n_workers: that it found as it connected.
-        dashboard: address of Dask's own page; "" where there is none.
-        step: what is done now, in words; "" where nobody noted it.
-        n_done, n_parts: finished parts, and all, of the step that it is at.
-    """
-
-    n_workers: int
-    dashboard: str
-    step: str
-    n_done: int
-    n_parts: int
-
-
-@dataclass(frozen=True)
 class JobView:
     """What is known about a job right now.
 
@@ -66,7 +48,6 @@ class JobView:
         seconds, seconds_left: that it has worked since it was started, and will by its pace; None where nobody can know.
         ended_at, took_s: when it ended, RFC 3339, and the seconds from its start to there; "" and None where nobody noted it.
         is_asked_to: what a person asked of it that it has not done yet.
-        on_cluster: None for a job that works in its own process alone, or has not connected yet.
     """
 
     job_id: str
@@ -84,7 +65,6 @@ class JobView:
     is_asked_to: Literal["cancel", "pause"] | None = None
     ended_at: str = ""
     took_s: float | None = None
-    on_cluster: OnCluster | None = None
 
     @property
     def is_active(self) -> bool:
@@ -141,7 +121,7 @@ def _worked_out(folder: Path) -> JobView:
     is_cancelled = (folder / CANCEL).exists()
     state = _state(alive, current, end, is_cancelled)
     kinds = (
-        ("progress", "stage", "waiting", "turn", "cluster") if state in ACTIVE else ("progress",)
+        ("progress", "stage", "waiting", "turn") if state in ACTIVE else ("progress",)
     )  # while it works, since it got the device
     reports = [event for event in (current if state in ACTIVE else log) if event["event"] in kinds]
     last: Mapping[str, Any] = reports[-1] if reports and reports[-1]["event"] != "turn" else {}
@@ -163,19 +143,7 @@ def _worked_out(folder: Path) -> JobView:
         is_asked_to=None if state not in ACTIVE else "cancel" if is_cancelled else asked,
         ended_at=str(end.get("at", "")),
         took_s=end.get("seconds"),
-        on_cluster=_on_cluster(current),
     )
-
-
-def _on_cluster(current: Sequence[Mapping[str, Any]]) -> OnCluster | None:
-    """Work out how the shards of the newest plan stand, from the events of `scale.shards`."""
-    connected = next((event for event in reversed(current) if event["event"] == "cluster"), None)
-    start = max((i for i, event in enumerate(current) if event["event"] == "plan"), default=None)
-    if connected is None or start is None:
-        return None
-    plan, n_new = current[start], sum(event["event"] == "shard" for event in current[start:])
-    step, n_done = str(plan.get("step", "")), plan["kept"] + n_new
-    return OnCluster(len(connected["workers"]), str(connected["dashboard"]), step, n_done, plan["shards"])
 
 
 def _first_stage(current: Sequence[Mapping[str, Any]]) -> str:

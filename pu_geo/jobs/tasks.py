@@ -105,14 +105,6 @@ TASKS = {
     "import_run": Task(
         "pu_geo.tasks.train.import_run:import_run", "Importing a run of another copy", screen="train", needs_torch=True
     ),
-    "ensemble": Task(
-        "pu_geo.tasks.train.ensemble:ensemble",
-        "Averaging ranks",
-        screen="train",
-        panel="average",
-        needs_torch=True,
-        reads_runs=True,
-    ),
     "apply_model": Task(
         "pu_geo.tasks.train.apply_model:apply_model",
         "Scoring with a model",

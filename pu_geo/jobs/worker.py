@@ -67,7 +67,7 @@ def run(
         events.append(folder, "started", {} if is_guest else control.identity(folder))
         job = Job(open_project(layout.folder), folder, echo)
         if is_own and (left := leftovers.sweep(job.layout, own=folder)):
-            events.append(folder, "swept", {"files": len(left), "bytes": sum(each.n_bytes for each in left)})
+            events.append(folder, "swept", {"files": len(left)})
         write_file(folder / leftovers.ROOM, bytes(1 << 14))
         result = _do(job, spec["task"], spec["args"])
         is_done = True

@@ -1,7 +1,7 @@
 """The losses as `nn.Module`s: settings go to the constructor, tensors to `forward`.
 
-Each calls the function of the same formula, where its values and its edge cases are described; a module holds no weights
-and no state. A setting can be changed later (`loss.temperature = 0.1`), is checked then as by the constructor, and counts
+Each calls the function of the same formula, which names the source, the shapes of the tensors, the range of the value and the edge
+cases; a module holds no weights and no state. A setting can be changed later (`loss.temperature = 0.1`), is checked then as by the constructor, and counts
 from the next call on.
 
 Shared terms. B chips, D elements of an embedding, C classes, V views, Q items of a queue. `is_positive` holds bools, or
@@ -140,16 +140,8 @@ class _LossOfChips(_Loss):
 class SSCLLoss(_Loss):
     """Self-supervised contrastive loss of two views (ssCL; also known as NT-Xent, InfoNCE, the loss of SimCLR).
 
-    Source: PUCL, Eq. 4 (arXiv:2402.06038), after Chen et al., SimCLR, ICML 2020, arXiv:2002.05709.
-
     Args:
         temperature: above 0.
-
-    Shape:
-        ============ ============== =====================================
-        z1, z2       float [B, D]   projections of view 1 and of view 2
-        returns      scalar         0 or more
-        ============ ============== =====================================
 
     Example:
         >>> import torch
@@ -172,17 +164,8 @@ class SSCLLoss(_Loss):
 class SupConLoss(_Loss):
     """Supervised contrastive loss of two views (SupCon; SCL in the PUCL paper), for any number of classes.
 
-    Source: PUCL, Eq. 14 (arXiv:2402.06038), after Khosla et al., NeurIPS 2020, arXiv:2004.11362.
-
     Args:
         temperature: above 0.
-
-    Shape:
-        ============ ============== =====================================
-        z1, z2       float [B, D]   projections of view 1 and of view 2
-        classes      integer [B]    class numbers from 0 on, or bool
-        returns      scalar         0 or more
-        ============ ============== =====================================
 
     Example:
         >>> import torch
@@ -208,17 +191,8 @@ SCLLoss = SupConLoss
 class SCLPULoss(_Loss):
     """Supervised contrastive loss that takes the unlabeled for a class of their own (SCL-PU); biased with few positives.
 
-    Source: PUCL, Eq. 5 (arXiv:2402.06038).
-
     Args:
         temperature: above 0.
-
-    Shape:
-        ============ ============== =====================================
-        z1, z2       float [B, D]   projections of view 1 and of view 2
-        is_positive  bool or 0/1 [B]
-        returns      scalar         0 or more
-        ============ ============== =====================================
 
     Example:
         >>> import torch
@@ -241,17 +215,8 @@ class SCLPULoss(_Loss):
 class PUCLLoss(_Loss):
     """Positive-unlabeled contrastive loss (PUCL, puCL): positives pull each other, an unlabeled chip its own view only.
 
-    Source: PUCL, Eq. 6 and Algorithm 1(A) (arXiv:2402.06038).
-
     Args:
         temperature: above 0.
-
-    Shape:
-        ============ ============== =====================================
-        z1, z2       float [B, D]   projections of view 1 and of view 2
-        is_positive  bool or 0/1 [B]
-        returns      scalar         0 or more
-        ============ ============== =====================================
 
     Example:
         >>> import torch
@@ -274,18 +239,9 @@ class PUCLLoss(_Loss):
 class MCLLoss(_Loss):
     """Mixed contrastive loss (MCL): SCL-PU and ssCL in fixed parts.
 
-    Source: PUCL, Eq. 22 (arXiv:2402.06038).
-
     Args:
         supervised_share: lambda of the paper, 0..1; 0 is `SSCLLoss`, 1 is `SCLPULoss`.
         temperature: above 0.
-
-    Shape:
-        ============ ============== =====================================
-        z1, z2       float [B, D]   projections of view 1 and of view 2
-        is_positive  bool or 0/1 [B]
-        returns      scalar         0 or more
-        ============ ============== =====================================
 
     Example:
         >>> import torch
@@ -308,20 +264,9 @@ class MCLLoss(_Loss):
 class DCLLoss(_Loss):
     """Debiased contrastive loss (DCL): ssCL without the share of the negatives that are expected to be of one's own class.
 
-    Source: PUCL, Appendix A.5.4 (arXiv:2402.06038), after Chuang et al., NeurIPS 2020, arXiv:2007.00224.
-
     Args:
         same_class_share: lambda of PUCL, in [0, 1); 0 is `SSCLLoss`.
         temperature: above 0.
-
-    Shape:
-        ============ ============== =====================================
-        z1, z2       float [B, D]   projections of view 1 and of view 2
-        returns      scalar         0 or more
-        ============ ============== =====================================
-
-    Departs from the source: PUCL prints the sum over negatives without its number of terms and without a lower bound; see
-    `dcl_loss`.
 
     Example:
         >>> import torch
@@ -344,15 +289,6 @@ class DCLLoss(_Loss):
 class SelfAlignmentLoss(_Loss):
     """Non-contrastive alignment of two views of one chip, as in BYOL (and SimSiam, with the same network as target).
 
-    Source: NcPU, Eq. 4 (arXiv:2510.01278), after Grill et al., BYOL, NeurIPS 2020, arXiv:2006.07733.
-
-    Shape:
-        ============ ============== =====================================
-        online       float [B, D]   from the online network
-        target       float [B, D]   from the EMA target; gets no gradient
-        returns      scalar         0..4
-        ============ ============== =====================================
-
     Example:
         >>> import torch
         >>> from pu_geo.losses import SelfAlignmentLoss
@@ -373,16 +309,6 @@ class SelfAlignmentLoss(_Loss):
 
 class SameClassAlignmentLoss(_Loss):
     """Non-contrastive alignment of all chips of one pseudo class, every pair alike; kept to compare with `NoiSNCLLoss`.
-
-    Source: NcPU, Eq. 5 (arXiv:2510.01278).
-
-    Shape:
-        ============ ================= =====================================
-        online       float [B, D]      from the online network
-        target       float [B, D]      from the EMA target; gets no gradient
-        same_class   bool or 0/1 [B, B]  pair mask, such as `same_class_pairs`
-        returns      scalar            0..4
-        ============ ================= =====================================
 
     Example:
         >>> import torch
@@ -405,21 +331,9 @@ class SameClassAlignmentLoss(_Loss):
 class NoiSNCLLoss(_Loss):
     """Noisy-pair robust supervised non-contrastive loss (NoiSNCL): of the chips of one pseudo class, wrong pairs pull least.
 
-    Source: NcPU, Eq. 7 (arXiv:2510.01278).
-
     Args:
         variant: "paper", or "released" for the published recipe; see `noisy_pair_loss`.
         floor: smallest 1 - cosine under the root, 0 or more.
-
-    Shape:
-        ============ ================= =====================================
-        online       float [B, D]      from the online network
-        target       float [B, D]      from the EMA target; gets no gradient
-        same_class   bool or 0/1 [B, B]  pair mask, such as `same_class_pairs`
-        returns      scalar            0..2.83
-        ============ ================= =====================================
-
-    Departs from the source: the paper has no floor; below it a pair has value 0 and no gradient.
 
     Example:
         >>> import torch
@@ -442,17 +356,8 @@ class NoiSNCLLoss(_Loss):
 class LDCELoss(_LossOfChips):
     """Label-disambiguation cross entropy (LDCE) to soft pseudo targets.
 
-    Source: NcPU, Eq. 3 (arXiv:2510.01278).
-
     Args:
         reduction: "mean" over the batch, or "none".
-
-    Shape:
-        ============== ============== =====================================
-        logits         float [B, 2]   column 1 = damaged
-        pseudo_targets float [B, 2]   rows sum to 1; get no gradient
-        returns        scalar, or [B] 0 or more
-        ============== ============== =====================================
 
     Example:
         >>> import torch
@@ -475,16 +380,6 @@ class LDCELoss(_LossOfChips):
 class NcPUClassificationLoss(_Loss):
     """The classifier's part of NcPU: mean LDCE over the positives plus mean LDCE over the unlabeled.
 
-    Source: NcPU, first two terms of Eq. 14 (arXiv:2510.01278).
-
-    Shape:
-        ============== ============== =====================================
-        logits         float [B, 2]   column 1 = damaged
-        pseudo_targets float [B, 2]   rows sum to 1; get no gradient
-        is_positive    bool or 0/1 [B]
-        returns        scalar         0 or more
-        ============== ============== =====================================
-
     Example:
         >>> import torch
         >>> from pu_geo.losses import NcPUClassificationLoss
@@ -505,14 +400,6 @@ class NcPUClassificationLoss(_Loss):
 
 class EntropyLoss(_Loss):
     """Mean entropy of the predictions (entropy minimization), in nats.
-
-    Source: NcPU, text after Eq. 14 and Appendix F (arXiv:2510.01278).
-
-    Shape:
-        ============ ============== =====================================
-        logits       float [B, 2]
-        returns      scalar         0..0.6932
-        ============ ============== =====================================
 
     Example:
         >>> import torch
@@ -601,18 +488,9 @@ class NcPULoss(_Loss):
 class UPULoss(_Loss):
     """Unbiased risk of positives and unlabeled chips (uPU); it can fall below 0, where a network overfits.
 
-    Source: du Plessis et al., NeurIPS 2014 (no DOI); PUCL, Appendix A.3.3 (arXiv:2402.06038).
-
     Args:
         class_prior: share of positives among the unlabeled, 0..1.
         surrogate: "sigmoid" or "logistic".
-
-    Shape:
-        ============ ============== =====================================
-        margins      float [B]      above 0 = damaged; logits[:, 1] - logits[:, 0]
-        is_positive  bool or 0/1 [B]
-        returns      scalar
-        ============ ============== =====================================
 
     Example:
         >>> import torch
@@ -677,18 +555,9 @@ class NNPULoss(_Loss):
 class ClippedNNPULoss(_Loss):
     """nnPU with a negative undamaged part counted as 0: such a batch teaches from its positives alone.
 
-    Source: PUCL, Eq. 13 (arXiv:2402.06038), after Kiryo et al., NeurIPS 2017 (arXiv:1703.00593).
-
     Args:
         class_prior: share of positives among the unlabeled, 0..1.
         surrogate: "sigmoid" or "logistic".
-
-    Shape:
-        ============ ============== =====================================
-        margins      float [B]      above 0 = damaged; logits[:, 1] - logits[:, 0]
-        is_positive  bool or 0/1 [B]
-        returns      scalar         0 or more
-        ============ ============== =====================================
 
     Example:
         >>> import torch
@@ -711,22 +580,10 @@ class ClippedNNPULoss(_Loss):
 class NeighborhoodContrastiveLoss(_Loss):
     """Neighborhood contrastive loss (NCL): an unlabeled chip pulls its own other view and its nearest queue items.
 
-    Source: NCL (arXiv:2106.10731).
-
     Args:
         k: number of neighbors, 1 or more.
         self_weight: alpha, 0..1; what the own view takes of the pull.
         temperature: above 0.
-
-    Shape:
-        ============ ============== =============================================
-        view1, view2 float [B, D]   embeddings of the unlabeled chips
-        queue        float [Q, D]   earlier ones, filled rows only; no gradient
-        hard         `HardNegatives` of `hard_negatives`, or None
-        returns      scalar         0 or more
-        ============ ============== =============================================
-
-    Departs from the source: weights add up to 1, where the published code loses 1 / k; see `neighborhood_loss`.
 
     Example:
         >>> import torch
@@ -749,19 +606,8 @@ class NeighborhoodContrastiveLoss(_Loss):
 class SupervisedQueueLoss(_Loss):
     """Supervised contrastive loss of NCL: a labeled chip pulls its own other view and the queue items of its class.
 
-    Source: NCL, loss of the labeled chips (arXiv:2106.10731).
-
     Args:
         temperature: above 0.
-
-    Shape:
-        ============= ============== =============================================
-        view1, view2  float [B, D]   embeddings of the labeled chips
-        classes       integer [B]    class numbers from 0 on
-        queue         float [Q, D]   earlier embeddings; no gradient
-        queue_classes integer [Q]    below 0 = unknown, pushed from all
-        returns       scalar         0 or more
-        ============= ============== =============================================
 
     Example:
         >>> import torch
@@ -784,17 +630,6 @@ class SupervisedQueueLoss(_Loss):
 class PairCrossEntropyLoss(_Loss):
     """Pairwise binary cross entropy of novel class discovery: similar chips go to one category, others to different ones.
 
-    Source: NCL, its base loss (arXiv:2106.10731).
-
-    Shape:
-        ================ ================== =============================================
-        logits1, logits2 float [B, C]       the head of new categories, for two views
-        same_category    bool or 0/1 [B, B] such as `pair_targets` of the features
-        returns          scalar             0..69.1
-        ================ ================== =============================================
-
-    Departs from the source: a share is bounded from below by 1e-30; see `pair_cross_entropy`.
-
     Example:
         >>> import torch
         >>> from pu_geo.losses import PairCrossEntropyLoss
@@ -815,14 +650,6 @@ class PairCrossEntropyLoss(_Loss):
 
 class ConsistencyLoss(_Loss):
     """Consistency of one head on two views: the mean squared difference of its softmax (MSE consistency).
-
-    Source: NCL, its consistency term (arXiv:2106.10731).
-
-    Shape:
-        ================ ============== =====================================
-        logits1, logits2 float [B, C]   one head, for two views
-        returns          scalar         0..2 / C
-        ================ ============== =====================================
 
     Example:
         >>> import torch
@@ -845,18 +672,8 @@ class ConsistencyLoss(_Loss):
 class HeroConSingleViewLoss(_Loss):
     """Weighted unsupervised contrastive loss of one view: a chip pulls its input, and pushes look-alikes the least.
 
-    Source: HeroCon, Eq. 4 (doi:10.1145/3534678.3539311).
-
     Args:
         temperature: above 0.
-
-    Shape:
-        ============ ============== =====================================
-        inputs       float [B, D]   X, as wide as the representation
-        hidden       float [B, D]   Z, the hidden representation
-        mapped       float [B, D]   H(Z), a linear layer and a sigmoid of Z
-        returns      scalar         0 or more
-        ============ ============== =====================================
 
     Example:
         >>> import torch
@@ -879,21 +696,8 @@ class HeroConSingleViewLoss(_Loss):
 class HeroConMultiViewLoss(_Loss):
     """Weighted unsupervised contrastive loss of several views: they pull each other, and push look-alikes the least.
 
-    Source: HeroCon, Eq. 5 (doi:10.1145/3534678.3539311).
-
     Args:
         temperature: above 0.
-
-    Shape:
-        ============ ================== =============================================
-        views        float [V, B, D]    Z of every view of every chip
-        mapped       float [V, B, D]    H(Z), a linear layer and a sigmoid of Z
-        is_missing   bool or 0/1 [V, B] views that a chip lacks, or None
-        dates        ints, V of them    a number for each view; only equal ones are compared; None compares all
-        returns      scalar             0 or more
-        ============ ================== =============================================
-
-    Departs from the source: any number of views, some of which may be missing, and of several dates; see `multi_view_loss`.
 
     Example:
         >>> import torch
@@ -918,22 +722,9 @@ class HeroConMultiViewLoss(_Loss):
 class HeroConSupervisedLoss(_Loss):
     """Weighted supervised contrastive loss of chips that carry several labels; pairs weigh by all of them.
 
-    Source: HeroCon, Eq. 7; with one label Eq. 6, SupCon (doi:10.1145/3534678.3539311).
-
     Args:
         temperature: above 0.
         with_itself: whether a chip also pairs with itself.
-
-    Shape:
-        ============ ================== =============================================
-        views        float [V, n, D]    Z of the labeled chips
-        labels       bool or 0/1 [n, c] several of c may hold for a chip
-        is_missing   bool or 0/1 [V, n] views that a chip lacks, or None
-        is_known     bool or 0/1 [n, c] labels that somebody gave, or None for all
-        returns      scalar             0 or more
-        ============ ================== =============================================
-
-    Departs from the source: views and labels may be missing; see `supervised_loss`.
 
     Example:
         >>> import torch
@@ -1043,17 +834,9 @@ class HeroConLoss(_Loss):
 class SpreadoutLoss(_Loss):
     """Spreadout regularizer (FedAwS): how far each two class vectors are short of a margin, squared and added up.
 
-    Source: FedAwS, Eq. 7 (arXiv:2004.10342).
-
     Args:
         margin: nu of the paper, above 0.
         distance: "cosine", "dot" or "euclid".
-
-    Shape:
-        ============= ============== =====================================
-        class_vectors float [C, D]   one row for each class
-        returns       scalar         0 or more
-        ============= ============== =====================================
 
     Example:
         >>> import torch
@@ -1076,20 +859,9 @@ class SpreadoutLoss(_Loss):
 class NearestSpreadoutLoss(_Loss):
     """Spreadout regularizer without a margin (FedAwS): each class is pushed from its k nearest ones.
 
-    Source: FedAwS, Eq. 8 (arXiv:2004.10342).
-
     Args:
         k: number of neighbors, 1 or more.
         distance: "cosine", "dot" or "euclid".
-
-    Shape:
-        ============= =============== =============================================
-        class_vectors float [C, D]    one row for each class
-        is_candidate  bool or 0/1 [C] the set C' of the paper; all classes if None
-        returns       scalar          0 or less
-        ============= =============== =============================================
-
-    Departs from the source: the outer sum runs over all classes, not over those of the clients that took part.
 
     Example:
         >>> import torch
@@ -1112,20 +884,10 @@ class NearestSpreadoutLoss(_Loss):
 class ClassContrastiveLoss(_LossOfChips):
     """Contrastive loss of chips and class vectors: pulled to one's own, pushed from all others up to a margin.
 
-    Source: FedAwS, Eq. 6, with "cosine" Eq. 11 and 12 (arXiv:2004.10342).
-
     Args:
         margin: nu of the paper, above 0.
         distance: "cosine", "dot" or "euclid".
         reduction: "mean" over the batch, or "none".
-
-    Shape:
-        ============= ============== =====================================
-        embeddings    float [B, D]
-        class_vectors float [C, D]   one row for each class
-        classes       integer [B]    class numbers in 0..C - 1
-        returns       scalar, or [B] 0 or more
-        ============= ============== =====================================
 
     Example:
         >>> import torch
@@ -1148,20 +910,10 @@ class ClassContrastiveLoss(_LossOfChips):
 class SpreadoutContrastiveLoss(_LossOfChips):
     """What FedAwS's clients and server do separately, in one loss: other classes are pushed from the chip's class.
 
-    Source: FedAwS, Eq. 17 (arXiv:2004.10342).
-
     Args:
         margin: nu of the paper, above 0.
         distance: "cosine", "dot" or "euclid".
         reduction: "mean" over the batch, or "none".
-
-    Shape:
-        ============= ============== =====================================
-        embeddings    float [B, D]
-        class_vectors float [C, D]   one row for each class
-        classes       integer [B]    class numbers in 0..C - 1
-        returns       scalar, or [B] 0 or more
-        ============= ============== =====================================
 
     Example:
         >>> import torch
@@ -1184,18 +936,9 @@ class SpreadoutContrastiveLoss(_LossOfChips):
 class PositiveContrastiveLoss(_LossOfChips):
     """The positive part of the contrastive loss: a client's chips are pulled to its class vector, without any negative.
 
-    Source: FedAwS, positive part of Eq. 6 and 11; its mean is Algorithm 1, line 8 (arXiv:2004.10342).
-
     Args:
         distance: "cosine", "dot" or "euclid".
         reduction: "mean" over the batch, or "none".
-
-    Shape:
-        ============ ============== =====================================
-        embeddings   float [B, D]   chips of one class
-        own_vector   float [D]      its class vector
-        returns      scalar, or [B] 0 or more
-        ============ ============== =====================================
 
     Example:
         >>> import torch
@@ -1218,19 +961,10 @@ class PositiveContrastiveLoss(_LossOfChips):
 class PositiveHingeLoss(_LossOfChips):
     """Squared hinge of FedAwS: a client's chips are pulled to its class vector until they are near enough.
 
-    Source: FedAwS, Eq. 23 (arXiv:2004.10342).
-
     Args:
         enough: similarity from which on a chip adds nothing, -1..1; 0.9 in the paper.
         distance: "cosine", "dot" or "euclid".
         reduction: "mean" over the batch, or "none".
-
-    Shape:
-        ============ ============== =====================================
-        embeddings   float [B, D]   chips of one class
-        own_vector   float [D]      its class vector
-        returns      scalar, or [B] 0 or more
-        ============ ============== =====================================
 
     Example:
         >>> import torch

@@ -179,13 +179,9 @@ def load_fit(method: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(module), function)
 
 
-OTHER_MAKERS = {"ranker": "Instant ranker", "ensemble": "Average of ranks"}
-"""Titles of what makes runs and is no method of the catalog."""
-
-
 def title(method: str) -> str:
     """Return a method's name for people; the plain word for one that this version does not know."""
-    return METHODS[method].title if method in METHODS else OTHER_MAKERS.get(method, method)
+    return METHODS[method].title if method in METHODS else {"ranker": "Instant ranker"}.get(method, method)
 
 
 def name_within(method: str) -> str:

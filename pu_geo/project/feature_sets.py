@@ -24,7 +24,6 @@ from pu_geo.project import choices, contents
 from pu_geo.project.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_facts
 from pu_geo.records import FeatureRequest, RunFacts, View
 
-SEVERAL = "several"  # in the place of a set's name, for an average of runs of different ones
 _CHOICE = "feature_set"
 _OF_RESULT = ("maker", "weights_sha256", "pool", "layer", "size_px", "dates", "n_views")
 

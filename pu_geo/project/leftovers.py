@@ -11,7 +11,6 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from pu_geo.errors import ProjectError
@@ -29,51 +28,34 @@ NOW = "now.gpkg"  # beside a project that is being restored: the database as it 
 _COPY_S = 24 * 3600.0  # nobody holds a lock on the copy of a project that is being made
 
 
-@dataclass(frozen=True)
-class Leftover:
-    """A file or folder that nobody works on any more.
-
-    Attributes:
-        n_bytes: that it takes on the disk; of a folder all of its files together.
-        words: what it was to become.
-    """
-
-    path: Path
-    n_bytes: int
-    words: str
-
-
-def find(layout: Layout, *, own: Path | None = None) -> list[Leftover]:
+def find(layout: Layout, *, own: Path | None = None) -> list[Path]:
     """Return what killed processes left in a project and beside it, in the order of paths. Nothing is changed.
 
     Args:
         own: folder of the job that asks, which has written nothing yet or is at its end.
     """
-    candidates = [*_parts(layout), *_halves(layout, own), *_copies(layout)]  # before the locks are asked
-    is_idle = not any(locks.is_held(folder / locks.JOB_LOCK) for folder in _job_folders(layout) if folder != own)
-    found = [
-        Leftover(path, size, words)
-        for path, words, needs_idle in candidates
-        if (is_idle or not needs_idle) and (size := _size(path)) is not None
-    ]
-    return sorted(found, key=lambda each: each.path)
+    found, when_idle = [*_parts(layout), *_of_jobs(layout, own), *_copies(layout)], [*_when_idle(layout)]
+    # The locks are asked after that.
+    if not any(locks.is_held(folder / locks.JOB_LOCK) for folder in _job_folders(layout) if folder != own):
+        found += when_idle
+    return sorted(path for path in found if os.path.lexists(path))
 
 
-def sweep(layout: Layout, *, own: Path | None = None) -> list[Leftover]:
+def sweep(layout: Layout, *, own: Path | None = None) -> list[Path]:
     """Remove what `find` finds and return it; no job of the project starts meanwhile. What cannot be removed is left out.
 
     Where a job was killed as it exchanged the map tiles, those of before take their place again.
     """
-    removed: list[Leftover] = []
+    removed: list[Path] = []
     with suppress(OSError), locks.one_at_a_time(layout.jobs / locks.STARTING):
-        for each in find(layout, own=own):
+        for path in find(layout, own=own):
             with suppress(OSError):
-                if each.path == _old_tiles(layout) and not layout.quicklooks.exists():
-                    move_path(each.path, layout.quicklooks)
+                if path == _old_tiles(layout) and not layout.quicklooks.exists():
+                    move_path(path, layout.quicklooks)
                     continue
-                remove_path(each.path)
-                if not each.path.exists():
-                    removed.append(each)
+                remove_path(path)
+                if not path.exists():
+                    removed.append(path)
     return removed
 
 
@@ -85,37 +67,34 @@ def _job_folders(layout: Layout) -> list[Path]:
     return [path for path in layout.jobs.iterdir() if path.is_dir()] if layout.jobs.is_dir() else []
 
 
-def _parts(layout: Layout) -> Iterator[tuple[Path, str, bool]]:
-    """Yield the hidden files of all folders: path, words, and whether no job may be alive."""
+def _parts(layout: Layout) -> Iterator[Path]:
+    """Yield the hidden files of all folders."""
     for place, folders, names in os.walk(layout.folder):
         if Path(place) == layout.folder:
             folders[:] = [name for name in folders if name not in _NOT_OURS]
         if Path(place).name.startswith("quicklooks"):
             folders[:] = [name for name in folders if name not in _PICTURES]
         folders[:] = [name for name in folders if not name.endswith(".sheets")]
-        for name in names:
-            path = Path(place, name)
-            if name.endswith(".part") and is_abandoned(path):
-                yield path, f"an unfinished {name.split('.')[1]}", False
+        yield from (path for name in names if name.endswith(".part") and is_abandoned(path := Path(place, name)))
 
 
-def _halves(layout: Layout, own: Path | None) -> Iterator[tuple[Path, str, bool]]:
-    """Yield what has a name of its own before it is done."""
-    new, old = layout.quicklooks.with_name(f"{layout.quicklooks.name}.new"), _old_tiles(layout)
-    yield from ((path, "map tiles of scenes that were not added", True) for path in (new, old) if path.is_dir())
-    versions = sorted(layout.exports.glob(".new-*"))
-    if not locks.is_held(layout.exports / ".lock"):  # asked after they were listed
-        yield from ((path, "an unfinished version of the damage map", True) for path in versions)
+def _of_jobs(layout: Layout, own: Path | None) -> Iterator[Path]:
+    """Yield what jobs work with that are not alive."""
     for folder in _job_folders(layout):
         if folder == own or not locks.is_held(folder / locks.JOB_LOCK):
-            paths = [path for pattern in _OF_JOBS for path in folder.glob(pattern)]
-            paths += [folder / SHARDS] if (folder / _DISMISSED).exists() and (folder / SHARDS).is_dir() else []
-            yield from ((path, f"what job {folder.name} worked with", False) for path in paths)
-    yield from _unfinished_chips(layout)
+            yield from (path for pattern in _OF_JOBS for path in folder.glob(pattern))
+            if (folder / _DISMISSED).exists():
+                yield from folder.glob(SHARDS)
 
 
-def _unfinished_chips(layout: Layout) -> Iterator[tuple[Path, str, bool]]:
-    """Yield the files of chip sets that have neither facts nor a row: their job did not come that far."""
+def _when_idle(layout: Layout) -> Iterator[Path]:
+    """Yield what counts while no job is alive alone: map tiles, versions, the files of chip sets that have neither facts nor a row."""
+    versions = sorted(layout.exports.glob(".new-*"))
+    if not locks.is_held(layout.exports / ".lock"):  # asked after they were listed
+        yield from versions
+    yield from (
+        path for path in (layout.quicklooks.with_name(f"{layout.quicklooks.name}.new"), _old_tiles(layout)) if path.is_dir()
+    )
     folder = layout.path("chips")
     if not folder.is_dir():
         return
@@ -127,10 +106,10 @@ def _unfinished_chips(layout: Layout) -> Iterator[tuple[Path, str, bool]]:
     for path in folder.iterdir():
         match = _OF_CHIPS.fullmatch(path.name)
         if match and match[1] not in known and not layout.chip_facts(match[1]).is_file():
-            yield path, f"unfinished chips {match[1]}", True
+            yield path
 
 
-def _copies(layout: Layout) -> Iterator[tuple[Path, str, bool]]:
+def _copies(layout: Layout) -> Iterator[Path]:
     """Yield the folders in which a project was made or copied beside this one, a day after the last change there."""
     for pattern in (".copy-????????", ".new-????????", ".restore-????????"):
         for path in layout.folder.parent.glob(pattern):
@@ -139,14 +118,4 @@ def _copies(layout: Layout) -> Iterator[tuple[Path, str, bool]]:
                 continue
             newest = max(Path(place).stat().st_mtime for place, _, _ in os.walk(path))
             if time.time() - newest > _COPY_S:
-                yield path, "an unfinished copy of a project", False
-
-
-def _size(path: Path) -> int | None:
-    """Return the bytes of a file or of all files in a folder; None where it is gone."""
-    try:
-        if not path.is_dir():
-            return path.lstat().st_blocks * 512
-        return sum(Path(place, name).lstat().st_blocks * 512 for place, _, names in os.walk(path) for name in names)
-    except OSError:
-        return None
+                yield path

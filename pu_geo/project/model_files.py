@@ -83,7 +83,7 @@ def of_run(layout: Layout, run_id: str) -> tuple[bytes, bytes]:
     folder = layout.run(run_id)
     if not is_there(layout, run_id):
         raise ModelError(
-            f"Run {run_id} has no model: the instant ranker and averages of runs have none.",
+            f"Run {run_id} has no model: the instant ranker has none.",
             "Choose a run of a method, or train it again.",
             kind="no_model",
         )

@@ -64,7 +64,7 @@ def cut(
         outlines.missing[rows], outlines.scene[rows] = found["missing"], found["scene"]
 
     shards.run(
-        cut_part, shards.planned(len(windows), ROWS, spec), take, step="cutting chips", cluster=cluster, report=report,
+        cut_part, shards.planned(len(windows), ROWS, spec), take, cluster=cluster, report=report,
         is_cancelled=is_cancelled,
     )  # fmt: skip
     return share
@@ -79,7 +79,7 @@ def cut_part(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Calla
     project = Path(spec["project"])
     arrays, about = inputs.read(project / spec["shards"] / spec["windows"])
     rows = arrays["order"][start:stop]
-    grid = inputs.grid_of(about["grid"])
+    grid = Grid(**{**about["grid"], "transform": tuple(about["grid"]["transform"])})
     mosaics = {name: [[scene_of(one) for one in each] for each in found] for name, found in about["scenes"].items()}
     ends = arrays["ends"]
     starts = ends - np.diff(ends, prepend=0)

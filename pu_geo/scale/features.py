@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo import __version__
 from pu_geo.features.bank import ROWS_TOGETHER, Maker, from_state
-from pu_geo.project.layout import SHARDS, Layout, read_array, read_arrays, read_json, sha256_of, write_array, write_json
+from pu_geo.project.layout import read_array, read_arrays, read_json, sha256_of, write_array
 from pu_geo.scale import inputs, shards
 from pu_geo.scale.cluster import JobCluster
 from pu_geo.training.run import best_device
@@ -28,7 +27,7 @@ def transform(
 ) -> None:  # fmt: skip
     """Do what `maker.transform` does, on a cluster.
 
-    Bit for bit the same as in one process where all processors are of one kind; the job's log has a note where they are not.
+    Bit for bit the same as in one process where all processors are of one kind.
 
     Args:
         chips: file of uint8 [N, C, H, W], on a disk that all workers have.
@@ -43,7 +42,7 @@ def transform(
     sha256 = sha256_of(chips)  # chips that are cut again may be the same, and have another time
     spec = {
         "chips": str(chips.relative_to(project)), "sha256": sha256, "n_bands": n_bands, "n_views": len(out),
-        "seed": seed, **_written(maker, folder),
+        "seed": seed, "maker": inputs.write(folder, "maker", maker.state(), maker.facts()),
         "masks": "" if masks is None else _written_masks(masks, folder), "shards": str(folder.relative_to(project)),
     }  # fmt: skip
 
@@ -51,7 +50,7 @@ def transform(
         out[:, shard.start : shard.stop] = arrays["features"]
 
     shards.run(
-        describe, shards.planned(out.shape[1], ROWS, spec), take, step="computing features", cluster=cluster, report=report,
+        describe, shards.planned(out.shape[1], ROWS, spec), take, cluster=cluster, report=report,
         is_cancelled=is_cancelled,
     )  # fmt: skip
 
@@ -67,44 +66,6 @@ def describe(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Calla
         chips, spec["n_views"], seed=spec["seed"], device=best_device(), first=start, is_cancelled=is_cancelled, masks=masks
     )
     return {"features": found}
-
-
-def made_of(layout: Layout, chip_set: str, rows: NDArray[np.int64]) -> dict[str, str]:
-    """Return what decides, beside the request, which maker a job makes: chips, facts and rows by their sha256, and the version.
-
-    Args:
-        rows: of the chips that the maker learns from, int64 [M].
-    """
-    return {
-        "pu_geo": __version__, "chip_set": chip_set, "chips": sha256_of(layout.chips(chip_set)),
-        "facts": sha256_of(layout.chip_facts(chip_set)), "rows": hashlib.sha256(rows.tobytes()).hexdigest(),
-    }  # fmt: skip
-
-
-def kept_maker(job_folder: Path, name: str, of: Mapping[str, str]) -> Maker | None:
-    """Return the maker that this job made before it was interrupted, for the set of that name; None where there is none.
-
-    Making it anew gives the same one, and takes minutes where it learns from the chips.
-
-    Args:
-        of: see `made_of`; a maker of anything else, such as chips that were cut again since, is not returned.
-    """
-    folder = job_folder / SHARDS
-    if not (path := folder / f"{name}.kept.json").is_file():
-        return None
-    kept = read_json(path)
-    return _maker(folder / kept["maker"]) if kept.get("of") == dict(of) else None
-
-
-def keep_maker(maker: Maker, job_folder: Path, name: str, of: Mapping[str, str]) -> None:
-    """Keep a maker for `kept_maker`."""
-    folder = shards.folder_of(job_folder)
-    write_json(folder / f"{name}.kept.json", {**_written(maker, folder), "of": dict(of)})
-
-
-def _written(maker: Maker, folder: Path) -> dict[str, str]:
-    """Write a maker for the workers, under a name made of its content; return {"maker": its name}."""
-    return {"maker": inputs.write(folder, "maker", maker.state(), maker.facts())}
 
 
 def _written_masks(masks: NDArray[np.bool_], folder: Path) -> str:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from pu_geo.files import atomic_write
 from pu_geo.project.layout import read_arrays, read_json, write_json
-from pu_geo.records import Grid
 
 
 def write(folder: Path, kind: str, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> str:
@@ -39,8 +38,3 @@ def write(folder: Path, kind: str, arrays: Mapping[str, NDArray[Any]], about: Ma
 def read(path: Path) -> tuple[dict[str, NDArray[Any]], Any]:
     """Read what `write` wrote: arrays, and the facts about them."""
     return read_arrays(path), read_json(path.with_suffix(".json"))
-
-
-def grid_of(facts: Mapping[str, Any]) -> Grid:
-    """Return a grid from its fields as JSON has them."""
-    return Grid(**{**facts, "transform": tuple(facts["transform"])})

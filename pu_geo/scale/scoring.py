@@ -32,7 +32,7 @@ def answers(
 ) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]:  # fmt: skip
     """Return what the model answers for the chips of a set: scores [N], embeddings [N, E], scores of types [N, c] where it judges any.
 
-    Bit for bit what it answers in one process where all processors are of one kind; the job's log has a note where they are not.
+    Bit for bit what it answers in one process where all processors are of one kind.
 
     Args:
         method, settings: that its network was built by.
@@ -58,7 +58,7 @@ def answers(
     def take(shard: shards.Shard, part: shards.Arrays) -> None:
         found[shard.start] = part
 
-    shards.run(score_part, plan, take, step="scoring", cluster=cluster, report=report, is_cancelled=is_cancelled)
+    shards.run(score_part, plan, take, cluster=cluster, report=report, is_cancelled=is_cancelled)
     parts = [found[shard.start] for shard in plan]
     scores, embeddings = (np.concatenate([part[name] for part in parts]) for name in ("scores", "embeddings"))
     return scores, embeddings, np.concatenate([part["types"] for part in parts]) if model.n_types else None

@@ -11,11 +11,12 @@ import ctypes
 import hashlib
 import io
 import json
-import re
+import os
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo import __version__
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
 from pu_geo.files import atomic_write, make_folder, remove_path, vouch
 from pu_geo.project import events
@@ -31,7 +33,7 @@ from pu_geo.scale import cluster as clusters
 
 RETRIES = 2  # of a shard that ended with an error
 SECONDS_BETWEEN_LOOKS = 0.05
-_ASK_FOR_WORKERS_S, _VISIBLE_S = 5.0, 30.0  # a network disk may show a file of another computer some seconds later
+_VISIBLE_S = 30.0  # a network disk may show a file of another computer some seconds later
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 Arrays = dict[str, NDArray[Any]]
 Work = Callable[[Mapping[str, Any], int, int, Callable[[], bool]], Arrays]
@@ -71,7 +73,7 @@ def remove(job_folder: Path) -> None:
 
 
 def run(
-    work: Work, plan: Sequence[Shard], take: Callable[[Shard, Arrays], None], *, step: str, cluster: clusters.JobCluster,
+    work: Work, plan: Sequence[Shard], take: Callable[[Shard, Arrays], None], *, cluster: clusters.JobCluster,
     report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool],
 ) -> None:  # fmt: skip
     """Do all shards of a plan, on the cluster those that are not finished, and hand the arrays of each to `take` once.
@@ -79,8 +81,7 @@ def run(
     Shards come in any order, so `take` must not depend on it.
 
     Args:
-        step: what is done, in words; a job may have several steps.
-        cluster: of a job whose folder is on a disk that all workers have; its log gets events "cluster", "plan" and "shard".
+        cluster: of a job whose folder is on a disk that all workers have; its log gets an event "shard" for each that is done.
         report: called with {"done", "total"} in rows.
 
     Raises:
@@ -88,66 +89,61 @@ def run(
         PuGeoError: what a shard refused.
         JobCancelled: if the user cancelled; finished shards stay.
     """
-    job_folder = cluster.folder
-    folder = folder_of(job_folder)
-    needs, others = clusters.about(folder), set[str]()
+    folder, now = folder_of(cluster.folder), versions()
     total, done, todo = sum(shard.stop - shard.start for shard in plan), 0, []
-
-    def note_numbers(record: Mapping[str, Any]) -> None:
-        if record["numbers"] != needs["numbers"] and record["host"] not in others:
-            others.add(record["host"])
-            words = f"{record['host']} computes with {record['numbers']}, this computer with {needs['numbers']}"
-            events.append(job_folder, "note", {"message": f"{words}: last bits may differ"})
-
-    for shard in plan:
+    for shard in (replace(each, spec={**each.spec, "versions": now}) for each in plan):
         if is_cancelled():
             raise JobCancelled
-        found = finished(folder, shard, needs["versions"])
-        if found is None:
+        arrays = finished(folder, shard)
+        if arrays is None:
             todo.append(shard)
             continue
-        record, arrays = found
         take(shard, arrays)
-        note_numbers(record)
         done += shard.stop - shard.start
         report({"done": done, "total": total})
-    events.append(job_folder, "plan", {"step": step, "shards": len(plan), "kept": len(plan) - len(todo)})
     if len(todo) < len(plan):
-        events.append(job_folder, "kept", {"message": f"{len(plan) - len(todo)} of {len(plan)} shards were finished before"})
+        words = f"{len(plan) - len(todo)} of {len(plan)} shards were finished before"
+        events.append(cluster.folder, "kept", {"message": words})
     if not todo:
         return
-    client = cluster.client(folder, needs, is_cancelled)
-    needs["token"] = json.loads((folder / clusters.TOKEN).read_text(encoding="utf-8"))["token"]
-    for shard, record in _completed(client, cluster, work, folder, needs, todo, is_cancelled):
+    if cluster.client.status != "running":
+        raise clusters.gone()
+    for shard, record in _completed(cluster.client, work, folder, todo, is_cancelled):
         take(shard, _fresh(folder, shard, record))
         done += shard.stop - shard.start
-        facts = {name: record[name] for name in ("host", "pid", "seconds", "peak_mb")}
-        events.append(job_folder, "shard", {"rows": [shard.start, shard.stop], **facts})
-        note_numbers(record)
+        facts = {name: record[name] for name in ("host", "pid", "seconds")}
+        events.append(cluster.folder, "shard", {"rows": [shard.start, shard.stop], **facts})
         report({"done": done, "total": total})
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of PU-Geo and of the libraries that compute chips and features, by name: other ones, other results."""
+    import cv2
+    import rasterio
+    import shapely
+    import torch
+
+    return {
+        "pu-geo": __version__, "numpy": np.__version__, "torch": str(torch.__version__), "rasterio": rasterio.__version__,
+        "GDAL": rasterio.__gdal_version__, "cv2": cv2.__version__, "shapely": shapely.__version__,
+    }  # fmt: skip
 
 
 def _completed(
-    client: Any, cluster: clusters.JobCluster, work: Work, folder: Path, needs: Mapping[str, Any], todo: Sequence[Shard],
-    is_cancelled: Callable[[], bool],
-) -> Iterator[tuple[Shard, Mapping[str, Any]]]:  # fmt: skip
+    client: Any, work: Work, folder: Path, todo: Sequence[Shard], is_cancelled: Callable[[], bool]
+) -> Iterator[tuple[Shard, Mapping[str, Any]]]:
     """Have the cluster do shards; yield each with its record as it is finished."""
     from distributed import as_completed
     from distributed.comm import CommClosedError
 
-    parts = [{"name": shard.name, "start": shard.start, "stop": shard.stop, "spec": shard.spec} for shard in todo]
-    futures = client.map(partial(do, work, folder, needs), parts, pure=False, retries=RETRIES)
+    futures = client.map(partial(do, work, folder), todo, pure=False, retries=RETRIES)
     shard_of = dict(zip((future.key for future in futures), todo, strict=True))
-    ready, left, asked_at, has_workers = as_completed(futures, loop=client.loop), len(futures), time.monotonic(), True
+    ready, left = as_completed(futures, loop=client.loop), len(futures)
     try:
         while left:
             if is_cancelled():
                 raise JobCancelled
             if not ready.has_ready():
-                if time.monotonic() - asked_at > _ASK_FOR_WORKERS_S:
-                    asked_at, had_workers, has_workers = time.monotonic(), has_workers, clusters.has_workers(client)
-                    if had_workers != has_workers:
-                        cluster.say(clusters.WORKERS_AGAIN if has_workers else clusters.NO_WORKERS)
                 time.sleep(SECONDS_BETWEEN_LOOKS)
                 continue
             future = next(ready)
@@ -174,8 +170,13 @@ def _record(future: Any) -> Mapping[str, Any]:
         if type(error).__name__ == "KilledWorker":
             raise JobError(
                 f"A shard ended all workers that tried it: {' '.join(str(error).split())[:300]}",
-                "Workers may have too little memory: start the job anew with more (local:N,memory=8GB) or another cluster. Or start fewer "
-                f"of them on a computer; then {clusters.GO_ON}",
+                f"Workers may have too little memory: start the job anew on fewer of them, or on another cluster. Or: {clusters.GO_ON}",
+                kind="cluster",
+            ) from error
+        if isinstance(error, ImportError):
+            raise JobError(
+                f"A worker cannot load PU-Geo: {' '.join(str(error).split())[:200]}.",
+                f'Install this version there with `pip install "pu-geo[scale]"`; then {clusters.GO_ON}',
                 kind="cluster",
             ) from error
         raise error.with_traceback(future.traceback())
@@ -188,38 +189,47 @@ def _record(future: Any) -> Mapping[str, Any]:
     return record
 
 
-def do(work: Work, folder: Path, needs: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+def do(work: Work, folder: Path, shard: Shard) -> dict[str, Any]:
     """Do one shard, on a worker: write its arrays, then its record, and return the record.
 
     A refusal is returned, so that nobody tries it again: {"refused": [problem, hint, kind]}; a cancelled one is {"cancelled"}.
     """
     import torch
 
-    began, here = time.monotonic(), clusters.about(folder)
-    if problem := clusters.misfit(here, folder, str(needs["token"]), needs):
-        return {"refused": [*problem, "cluster"]}
+    began, here, where = time.monotonic(), versions(), f"The worker on {socket.gethostname()} (process {os.getpid()})"
+    other = [
+        f"{name} {here[name]} there, {version} here"
+        for name, version in shard.spec["versions"].items()
+        if here[name] != version
+    ]
+    if other:
+        hint = "Install the same versions on all computers of the cluster; then start the job again."
+        return {"refused": [f"{where} has other versions: {', '.join(other)}.", hint, "cluster"]}
+    if not os.access(folder, os.W_OK):
+        hint = (
+            "The project's folder and its scenes must be on a disk that all computers mount at the same path, for one user."
+        )
+        return {
+            "refused": [f"{where} does not find the folder {folder} of this job, or may not write there.", hint, "cluster"]
+        }
     vouch(folder.parents[2])
-    cancel, spec = folder.parent / "cancel", {**part["spec"], "project": str(folder.parents[2])}
+    cancel, spec = folder.parent / "cancel", {**shard.spec, "project": str(folder.parents[2])}
     torch.set_num_threads(1)  # the last bits of a sum may depend on their number
     _keep_freed_memory()
     try:
-        arrays = work(spec, part["start"], part["stop"], cancel.exists)
+        arrays = work(spec, shard.start, shard.stop, cancel.exists)
     except JobCancelled:
         return {"cancelled": True}
     except PuGeoError as error:
         return {"refused": [error.problem, error.hint, error.kind]}
-    if problem := clusters.misfit(clusters.about(folder), folder, str(needs["token"]), needs):  # meanwhile removed or moved
-        return {"refused": [*problem, "cluster"]}
-    path = folder / f"{part['name']}.npz"
+    path = folder / f"{shard.name}.npz"
     with atomic_write(path) as temporary:
         with temporary.open("wb") as stream:
             np.savez(stream, allow_pickle=False, **arrays)
         with temporary.open("rb") as stream:
             sha256 = hashlib.file_digest(stream, "sha256").hexdigest()
     record = {
-        "file": path.name, "sha256": sha256, "rows": [part["start"], part["stop"]], "host": here["host"], "pid": here["pid"],
-        "numbers": here["numbers"], "versions": here["versions"], "seconds": round(time.monotonic() - began, 3),
-        "peak_mb": _peak_mb(),
+        "sha256": sha256, "host": socket.gethostname(), "pid": os.getpid(), "seconds": round(time.monotonic() - began, 3)
     }  # fmt: skip
     write_json(path.with_suffix(".json"), record)
     return record
@@ -237,31 +247,11 @@ def _keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, 128 << 20)
 
 
-def _peak_mb() -> int | None:
-    """Return the most memory that this process has had so far, MB; None where the system does not say.
-
-    `getrusage` would count what the process that started this one had.
-    """
-    with suppress(OSError):
-        found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"))
-        return int(found[1]) // 1024 if found else None
-    return None
-
-
-def finished(folder: Path, shard: Shard, versions: object) -> tuple[Mapping[str, Any], Arrays] | None:
-    """Return record and arrays of a shard that is finished.
-
-    None where it is not, where its file is not the one that was written, or where it was made with other versions.
-
-    Args:
-        versions: as `cluster.about` names them.
-    """
+def finished(folder: Path, shard: Shard) -> Arrays | None:
+    """Return the arrays of a shard that is finished; None where it is not, or its file is not the one that was written."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         record = json.loads((folder / f"{shard.name}.json").read_text(encoding="utf-8"))
-        is_named = all(isinstance(record[name], str) for name in ("host", "numbers"))
-        if is_named and record["versions"] == versions:
-            arrays = _read(folder / f"{shard.name}.npz", str(record["sha256"]))
-            return None if arrays is None else (record, arrays)
+        return _read(folder / f"{shard.name}.npz", str(record["sha256"]))
     return None
 
 

@@ -54,20 +54,13 @@ def test_it_finds_where_two_rankings_disagree_in_both_directions() -> None:
         assert (higher.tolist(), lower.tolist()) == expected
 
 
-def test_rank_average_by_hand() -> None:
-    # Shares of the first: 0, .5, 1; of the second, whose scale is another: .75, .75, 0.
-    found = agreement.rank_average([np.array([0.1, 0.2, 0.3]), np.array([100.0, 100.0, -4.0])])
-    np.testing.assert_allclose(found, [0.375, 0.625, 0.5])
-
-
 def test_what_cannot_be_compared_is_refused() -> None:
     require_refusals(
         (ShapeError, "same buildings", lambda: agreement.spearman(np.zeros(3), np.zeros(4))),
         (ShapeError, r"must be \[N\]", lambda: agreement.rank_share(np.zeros((2, 2)))),
-        (ValueError, "finite", lambda: agreement.rank_average([np.array([0.1, np.nan])])),
+        (ValueError, "finite", lambda: agreement.rank_share(np.array([0.1, np.nan]))),
         (ShapeError, r"\(3,\)", lambda: metrics.auc(np.zeros(3), np.zeros(4, np.bool_))),
         (ValueError, "finite", lambda: metrics.auc(np.array([0.0, np.nan]), np.array([True, False]))),
-        (ValueError, "at least one", lambda: agreement.rank_average([])),
         (ValueError, "between 1 and 5", lambda: agreement.top_overlap(np.arange(5.0), np.arange(5.0), 0)),
         (ValueError, "between 1 and 5", lambda: agreement.top_overlap(np.arange(5.0), np.arange(5.0), 6)),
     )

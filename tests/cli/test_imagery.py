@@ -42,9 +42,7 @@ def test_an_area_is_set_taken_away_and_put_back(run: CommandLine, project: Layou
 
 
 @pytest.mark.parametrize(
-    "words",
-    [("features", "--backbone", "layers"), ("align",), ("chip",), ("model", "apply", "m.zip")],
-    ids=lambda words: words[0],
+    "words", [("features", "--backbone", "layers"), ("chip",), ("model", "apply", "m.zip")], ids=lambda words: words[0]
 )
 def test_a_cluster_that_is_none_is_refused_before_a_job_is_there(
     words: tuple[str, ...], project: Layout, run: CommandLine

@@ -12,7 +12,7 @@ import pytest
 from cli_parts import CommandLine
 from comparison_parts import BETTER, set_project
 from model_parts import job_of, with_chips
-from small_parts import add_chips, click, facts_of
+from small_parts import add_chips, click
 
 from pu_geo import jobs
 from pu_geo.jobs import device_queue, tasks
@@ -91,16 +91,6 @@ def test_compare_tells_it_in_words_and_as_json(ranked: tuple[Layout, RunFacts, R
     told = run.json("compare", layout.folder, "--runs", older.run_id, newer.run_id)
     assert (told["spearman"], told["n"], told["check_id"]) == (1.0, 20, None)
     assert [run["run_id"] for run in told["runs"]] == [older.run_id, newer.run_id]
-
-
-def test_ensemble_makes_a_run_of_two_that_differ(ranked: tuple[Layout, RunFacts, RunFacts], run: CommandLine) -> None:
-    layout, older, newer = ranked
-    for verb in ("compare", "ensemble"):
-        assert newer.run_id in run.refused(verb, layout.folder, "--runs", newer.run_id, "latest")
-    made = run.json("ensemble", layout.folder, "--runs", "latest", older.run_id)
-    facts = facts_of(layout)
-    assert (facts.run_id, facts.method) == (made["run_id"], "ensemble")
-    assert facts.settings["run_ids"] == [newer.run_id, older.run_id]
 
 
 def test_compare_features_prints_a_table_and_the_verdict(tmp_path: Path, run: CommandLine) -> None:

@@ -96,7 +96,7 @@ def test_no_command_and_no_file_names_one(town: Layout, run: CommandLine, tmp_pa
     commands: list[tuple[Any, ...]] = [
         ("choose", town.folder), ("methods",), ("jobs", town.folder), ("compare", town.folder, "--runs", first, second),
         ("export", town.folder, "--out", out / "map.geojson"), ("publish", town.folder, "--formats", "geojson", "csv"),
-        ("ensemble", town.folder, "--runs", first, second), ("choose", town.folder, "--top", "3"),
+        ("choose", town.folder, "--top", "3"),
         *(("card", town.folder, "--run", facts.run_id) for facts in store.call(town, runs.all_runs)),
     ]  # fmt: skip
     for command in commands:

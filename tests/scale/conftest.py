@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,18 +47,17 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         cluster: clusters.JobCluster, **_: object,
     ) -> None:  # fmt: skip
         folder = shards.folder_of(cluster.folder)
-        clusters.write_json(folder / clusters.TOKEN, {"token": "t"})
-        needs = {**clusters.about(folder), "token": "t"}
         for each in reversed(plan):
-            part: Mapping[str, Any] = {"name": each.name, "start": each.start, "stop": each.stop, "spec": each.spec}
+            shard = replace(each, spec={**each.spec, "versions": shards.versions()})
             with monkeypatch.context() as patch:
                 patch.setattr(store, "connect", None)  # a worker may be a computer where the database must not be opened
-                record = shards.do(work, folder, needs, part)
+                record = shards.do(work, folder, shard)
             assert "refused" not in record, record
-            found = shards.finished(folder, each, needs["versions"])
+            found = shards.finished(folder, shard)
             assert found is not None
-            take(each, found[1])
+            take(each, found)
             done.append(f"{work.__name__} {each.start}")
 
     monkeypatch.setattr(shards, "run", run)
+    monkeypatch.setattr(clusters, "_connected", lambda *_: None)
     return done

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from layered_chip_parts import with_layers
 from model_parts import array_of, exported, trained, with_chips
 from small_parts import job_of
 
-from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.project import alignment, contents, store
+from pu_geo.project import contents, store
 from pu_geo.project.layout import SHARDS, Layout
-from pu_geo.scale import alignment as alignment_on_cluster
 from pu_geo.scale import chips as on_cluster
 from pu_geo.scale import scoring
-from pu_geo.tasks.imagery.align import align
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.train.apply_model import apply_model
 from pu_geo.training import network
@@ -32,12 +28,6 @@ def contents_of(layout: Layout) -> dict[str, bytes]:
     return {**found, **sheets}
 
 
-def shifts_of(layout: Layout) -> dict[str, bytes]:
-    """Return what an alignment found; its file also notes when."""
-    with np.load(alignment.path_of(layout)) as stored:
-        return {name: stored[name].tobytes() for name in stored.files if name != "made_at"}
-
-
 def test_chips_and_their_features_are_those_of_one_process(
     chipped_town: Layout, in_this_process: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,19 +38,6 @@ def test_chips_and_their_features_are_those_of_one_process(
     assert contents_of(chipped_town) == before
     assert len([name for name in in_this_process if name.startswith("cut_part")]) > 3
     assert not (chipped_town.jobs / "chip" / SHARDS).exists()
-
-
-def test_shifts_are_those_of_one_process(
-    chipped_town: Layout, in_this_process: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(alignment_on_cluster, "STRIP_PX", 40)
-    monkeypatch.setattr(Mosaic, "preferred_block_rows", 32)
-    alone = align(job_of(chipped_town, "align"))
-    before = shifts_of(chipped_town)
-    assert align(job_of(chipped_town, "align"), cluster="local:2") == alone
-    assert shifts_of(chipped_town) == before
-    assert len([name for name in in_this_process if name.startswith("match_part")]) > 3
-    assert not (chipped_town.jobs / "align" / SHARDS).exists()
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
     """Return what a task is started with; most of them could write a file of their own then."""
     files = {name: [str(town / f"{name}.tif")] for name in ("pre", "post")}
     footprints, run_id = str(town / "footprints.geojson"), "latest"
-    if task in ("embed", "cluster", "outliers", "sum_up", "export", "export_selection", "publish", "ensemble"):
+    if task in ("embed", "cluster", "outliers", "sum_up", "export", "export_selection", "publish"):
         run_id = facts_of(layout).run_id
     numbers: dict[str, Callable[[], Mapping[str, Any]]] = {
         "prepare": lambda: {**files, "footprints": [footprints]},
@@ -97,7 +97,6 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "features": lambda: {"request": {"maker": "self-supervised", "n_views": 2}},
         "train": lambda: TRAINING,
         "import_run": lambda: {"folder": str(prepared / "other.pugeo"), "run_id": "latest"},
-        "ensemble": lambda: {"run_ids": [run.run_id for run in store.call(layout, runs.all_runs)]},
         "apply_model": lambda: {"path": str(prepared / "model.zip")},
         "federate_simulate": lambda: {
             "name": "storms", "parties": [{"project": str(layout.folder), "classes": ["damaged", "rest"]}],

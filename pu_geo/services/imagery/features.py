@@ -165,8 +165,6 @@ def title_of(name: str, maker: Mapping[str, Any]) -> str:
         return "Random convolutions (no pretrained weights)"
     if maker.get("kind") == SHARED:
         return "Shared filters (the same in every project, no imagery)"
-    if sets := maker.get("sets"):
-        return " + ".join(title_of(one, facts) for one, facts in sets.items())
     if layers := feature_sets.views_of(maker):
         return f"Layers: {wording.listed([view.name for view in layers])} (no pretrained weights)"
     if maker.get("kind") == "self-supervised":
@@ -176,13 +174,11 @@ def title_of(name: str, maker: Mapping[str, Any]) -> str:
 
 
 def holds_patches(maker: Mapping[str, Any]) -> bool:
-    """Return whether the filters of a maker, or of one of several, are patches of the project's own chips.
+    """Return whether the filters of a maker are patches of the project's own chips.
 
     >>> holds_patches({"kind": "rcf"}), holds_patches({"kind": "shared"})
     (True, False)
     """
-    if sets := maker.get("sets"):
-        return any(holds_patches(one) for one in sets.values())
     return maker.get("kind") == RCF or bool(feature_sets.views_of(maker))
 
 
@@ -199,8 +195,6 @@ def words_of(name: str, maker: Mapping[str, Any]) -> str:
         return f"{name}: {_SHARED}; {what}; sha256 of the filters {maker.get('weights_sha256')}"
     if layers := feature_sets.views_of(maker):
         return f"{name}: layers {wording.listed([view.name for view in layers])}; {_RANDOM}"
-    if sets := maker.get("sets"):
-        return "several: " + "; ".join(words_of(one, facts) for one, facts in sets.items())
     details = [_DATES.get(str(maker.get("dates")), ""), _POOLS.get(str(maker.get("pool")), "")]
     if maker.get("layer"):
         details.append(f"layer {maker['layer']}")

@@ -148,10 +148,9 @@ def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[st
 
 
 def learned_views(run: RunFacts) -> tuple[str, ...]:
-    """Return the names of the views that a run learned from, where these are of layers; of an average those of all its runs."""
+    """Return the names of the views that a run learned from, where these are of layers."""
     facts: Mapping[str, Any] = run.feature_maker
-    makers = [facts, *facts.get("sets", {}).values()]  # of an average of several feature sets
-    found = run.views or [view["name"] for maker in makers for view in maker.get("views", ())]
+    found = run.views or [view["name"] for view in facts.get("views", ())]
     return tuple(dict.fromkeys(part for name in found for part in str(name).split("+")))
 
 

@@ -241,15 +241,6 @@ def start_chipping(layout: Layout, *, size_px: int, bands: str, cluster: str = "
     return jobs.start(layout, "chip", {"size_px": size_px, "bands": bands, **computers.arguments(cluster)})
 
 
-def start_aligning(layout: Layout, *, cluster: str = "") -> str:
-    """Start the job that finds how far pre scenes lie from post scenes at each building; return its id.
-
-    Raises:
-        JobError: for a cluster that is none.
-    """
-    return jobs.start(layout, "align", computers.arguments(cluster))
-
-
 # Accounts of footprint files, the area of interest, uploads
 
 

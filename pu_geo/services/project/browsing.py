@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -18,7 +15,6 @@ from pu_geo.project.layout import SUFFIX, home
 ROOTS_VARIABLE = "PU_GEO_ROOTS"
 MEDIA = ("/media", "/mnt", "/run/media", "/Volumes")
 MOST_SHOWN = 60
-MOST_READ = 50_000  # entries of one folder; a folder of an archive may have millions
 _HOME, _PROJECTS, _HERE = "Home", "Projects", "Working folder"
 Kind = Literal["scenes", "vectors", "projects", "folders", "federation"]
 PICTURES = ("tif", "tiff", "png", "jpg", "jpeg")
@@ -41,19 +37,6 @@ class Place:
 
 
 @dataclass(frozen=True)
-class File(Place):
-    """A file that can be picked, or a project's folder.
-
-    Attributes:
-        size_bytes: 0 for a project.
-        changed_at: ISO 8601, local time.
-    """
-
-    size_bytes: int
-    changed_at: str
-
-
-@dataclass(frozen=True)
 class Listing:
     """What a folder holds.
 
@@ -61,16 +44,14 @@ class Listing:
         way: from the root down to the folder itself.
         folders, files: at most `MOST_SHOWN` of each, in the order in which people count: b2 before b10.
         n_folders, n_files: how many there are that fit the filter.
-        is_cut: whether the folder has more entries than were read.
         problem: why nothing can be shown; "" where it can.
     """
 
     way: Sequence[Place]
     folders: Sequence[Place] = ()
-    files: Sequence[File] = ()
+    files: Sequence[Place] = ()
     n_folders: int = 0
     n_files: int = 0
-    is_cut: bool = False
     problem: str = ""
 
 
@@ -164,12 +145,11 @@ def browse(folder: Path, kind: Kind, *, filter: str = "") -> Listing:
     way = [root, *(Place(part, root.path.joinpath(*parts[: i + 1])) for i, part in enumerate(parts))]
     try:
         with os.scandir(real) as entries:
-            entries_read = list(islice(_fitting(entries, filter.strip().lower()), MOST_READ + 1))
+            fitting = list(_fitting(entries, filter.strip().lower()))
     except OSError as error:
         return Listing(way, problem=f"{_name(real)} cannot be read: {error.strerror or error}.")
-    folders, files = _sorted_out(entries_read[:MOST_READ], kind, known)
-    shown = [found for found in map(_as_file, files[:MOST_SHOWN]) if found is not None]
-    return Listing(way, folders[:MOST_SHOWN], shown, len(folders), len(files), len(entries_read) > MOST_READ)
+    folders, files = _sorted_out(fitting, kind, known)
+    return Listing(way, folders[:MOST_SHOWN], files[:MOST_SHOWN], len(folders), len(files))
 
 
 def _fitting(entries: Iterator[os.DirEntry[str]], wanted: str) -> Iterator[os.DirEntry[str]]:
@@ -183,7 +163,7 @@ def _sorted_out(entries: Sequence[os.DirEntry[str]], kind: Kind, below: Sequence
     for entry in sorted(entries, key=lambda entry: _in_order(entry.name)):
         try:
             place = Place(entry.name, allowed(Path(entry.path), below) if entry.is_symlink() else Path(entry.path))
-            is_folder = entry.is_dir()
+            is_folder, is_file = entry.is_dir(), entry.is_file()
         except (OSError, PuGeoError):  # gone meanwhile, or a link that leads out
             continue
         is_project = is_folder and place.path.suffix == SUFFIX
@@ -191,7 +171,7 @@ def _sorted_out(entries: Sequence[os.DirEntry[str]], kind: Kind, below: Sequence
             files.append(place)
         elif is_folder and not is_project:
             folders.append(place)
-        elif not is_folder and entry.name.lower().rpartition(".")[2] in _ENDINGS[kind]:
+        elif is_file and entry.name.lower().rpartition(".")[2] in _ENDINGS[kind]:
             files.append(place)
     return folders, files
 
@@ -199,18 +179,6 @@ def _sorted_out(entries: Sequence[os.DirEntry[str]], kind: Kind, below: Sequence
 def _in_order(name: str) -> list[tuple[bool, int, str]]:
     """Return a key by which b2 comes before b10, and B2 beside b2."""
     return [(not part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name.lower())]
-
-
-def _as_file(place: Place) -> File | None:
-    """Return size and day of what can be picked; None for a pipe or a device, or where it is gone."""
-    try:
-        found = place.path.stat()
-        changed = datetime.fromtimestamp(found.st_mtime).astimezone().isoformat(timespec="seconds")
-    except (OSError, ValueError, OverflowError):
-        return None
-    if stat.S_ISDIR(found.st_mode):
-        return File(place.name, place.path, 0, changed)
-    return File(place.name, place.path, found.st_size, changed) if stat.S_ISREG(found.st_mode) else None
 
 
 def picked(paths: Sequence[str], kind: Kind) -> list[str]:

@@ -6,8 +6,6 @@ from importlib.util import find_spec
 
 from pu_geo.scale import cluster as clusters
 
-FORMS = clusters.FORMS
-
 
 def has_dask() -> bool:
     """Return whether the extra `scale` is installed."""
@@ -21,5 +19,7 @@ def arguments(cluster: str) -> dict[str, str]:
         >>> arguments(" local:4 ")
         {'cluster': 'local:4'}
     """
-    name = cluster.strip()
-    return {"cluster": clusters.checked(name)} if name else {}
+    if not (name := cluster.strip()):
+        return {}
+    clusters.require(name)
+    return {"cluster": name}

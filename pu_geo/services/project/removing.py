@@ -184,7 +184,6 @@ def as_row(found: Plan) -> dict[str, Any]:
 def _run(layout: Layout, name: str) -> Plan:
     with store.connect(layout) as db:
         facts, shown, found = runs.find(db, name), runs.pinned(db), runs.all_runs(db)
-        averages = [one.run_id for one in found if facts.run_id in {run.run_id for run in runs.members_of(db, one)}]
     called = run_names.names(layout)
     if facts.run_id == shown and len(found) > 1:
         raise ProjectError(
@@ -205,7 +204,6 @@ def _run(layout: Layout, name: str) -> Plan:
         ),
         (
             *([f"Published from it, and staying: {', '.join(sorted(published))}."] if published else []),
-            *([f"Averages made with it stay: {_some(averages)}."] if averages else []),
             _LABELS_STAY,
         ),
         _bytes(layout, [f"runs/{facts.run_id}"]),
@@ -264,7 +262,7 @@ def _chips(layout: Layout, name: str) -> Plan:
             f"Annotate, ranking and training use the chips {others[0]} then."
             if others
             else "No chips are left: cut them again before you rank, train or use the queue.",
-            *([f"{plural(len(used), 'run')} of them cannot be resumed, averaged or placed anew until they are back: {_some(used)}."]
+            *([f"{plural(len(used), 'run')} of them cannot be resumed or placed anew until they are back: {_some(used)}."]
               if used else []),
         ),
         (*(["The scores and maps of these runs stay."] if used else []), _LABELS_STAY),

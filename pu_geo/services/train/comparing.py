@@ -255,7 +255,7 @@ def unused_clicks(
 
 
 def _learned(db: sqlite3.Connection, layout: Layout, facts: RunFacts, ids: Sequence[str], rows: NDArray[np.int64]) -> Bools:
-    """Return the buildings that a run, or one that it is an average of, learned an answer of, bool [n].
+    """Return the buildings that a run learned an answer of, bool [n].
 
     Which accepted clusters it learned from is not kept, so all that were accepted before it ended count.
     """
@@ -264,8 +264,6 @@ def _learned(db: sqlite3.Connection, layout: Layout, facts: RunFacts, ids: Seque
     if facts.n_accepted:
         accepted = pseudo_positives.ever_accepted_ids(db, facts.created_at)
         learned |= np.fromiter((building in accepted for building in ids), np.bool_, len(ids))
-    for member in runs.members_of(db, facts):
-        learned |= _learned(db, layout, member, ids, rows)
     return learned
 
 

@@ -42,14 +42,11 @@ _OF_RUN = (
 _FIGURES = ("recall", "share_called", "criterion", "low", "high")
 _CANNOT = {
     "ranker": "The instant ranker orders buildings by one straight cut through features that were never trained; it finds what "
-    "looks like the clicked buildings, and nothing else.",
-    "ensemble": "An average of ranks repeats the mistakes that its runs share, and hides where they differ. It has no "
-    "scores of damage types; those of the runs stay.",
+    "looks like the clicked buildings, and nothing else."
 }
 _SCORES = {
     "pu_probability": "A score is a network's own estimate and was not calibrated: read it as a rank, not as a probability.",
     "linear": "A score is a rank, not a probability.",
-    "rank": "A score is a place in the order, from 0 to 1, not a probability.",
 }
 MOST_FIGURES, MOST_POINTS = 9, 300
 _NO_FIGURES = {

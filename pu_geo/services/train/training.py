@@ -251,17 +251,3 @@ def queued_jobs(layout: Layout) -> list[QueuedJob]:
         if job is not None:
             found.append(QueuedJob(entry.project.name.removesuffix(SUFFIX), entry.project == layout.folder, job))
     return found
-
-
-def start_average(layout: Layout, run_ids: Sequence[str]) -> str:
-    """Start the job that averages the ranks of runs; return its id. Raises as `average_arguments`."""
-    return jobs.start(layout, "ensemble", average_arguments(layout, run_ids))
-
-
-def average_arguments(layout: Layout, run_ids: Sequence[str]) -> dict[str, object]:
-    """Return what the job takes: ids of runs that were checked; "latest" becomes the id of the newest.
-
-    Raises:
-        ProjectError: if they cannot be averaged.
-    """
-    return {"run_ids": [facts.run_id for facts in store.call(layout, runs.members, run_ids)]}

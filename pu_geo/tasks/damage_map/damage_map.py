@@ -397,18 +397,16 @@ def _layers_missing(
 
 def _about_run(facts: RunFacts) -> dict[str, object]:
     """Return how a run was made and what it learned from, as metadata of its map."""
-    learned_here = not facts.from_model and facts.method != "ensemble"
     has_features = facts.settings.get("backbone", "features") == "features"  # else it learned from the chips themselves
     return {
         "preset": facts.preset,
         "seed": facts.seed,
         "trained_on_labels_up_to_event": None if facts.from_model else facts.at_event,
         **({"from_model": dict(facts.from_model)} if facts.from_model else {}),
-        **({"average_of": facts.settings["run_ids"]} if facts.method == "ensemble" else {}),
         "feature_set": facts.feature_set if has_features else None,
         "feature_maker": dict(facts.feature_maker) if has_features else None,
         "n_positive_clicks": facts.n_positive,
-        **({"n_accepted_from_clusters": facts.n_accepted} if learned_here else {}),
+        **({"n_accepted_from_clusters": facts.n_accepted} if not facts.from_model else {}),
         **({} if facts.place is None else {"evidence_from_place": dict(facts.place)}),
     }
 

@@ -23,11 +23,8 @@ from pu_geo.services.imagery.layers import all_words
 from pu_geo.tasks.damage_map.limits import count, learned_from, limits
 
 MOST_AREAS, MOST_SUMS, MOST_TYPES = 15, 8, 8  # so that the report keeps to three pages
-_SCORE_TYPES = {"pu_probability": "a network's estimate, not calibrated", "rank": "a rank", "linear": "a linear ranking"}
-_NO_CARD = {
-    "ranker": "the instant ranker, a linear ranking of frozen features",
-    "ensemble": "the mean rank of several runs, which damage_map.run.json names",
-}
+_SCORE_TYPES = {"pu_probability": "a network's estimate, not calibrated", "linear": "a linear ranking"}
+_NO_CARD = {"ranker": "the instant ranker, a linear ranking of frozen features"}
 _NO_PLACE = "No place on the Earth: local coordinates in meters, from the upper left corner"
 _CODEBOOK = ("damage_binary", "triage", "assessed", "score", "p_damaged", "rank", "label", "damage_class")
 _OUTLINES = {

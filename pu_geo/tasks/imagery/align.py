@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 from pu_geo.errors import FootprintError, ImageryError
@@ -13,18 +11,12 @@ from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.project import contents, store
 from pu_geo.project.alignment import Alignment, save
 from pu_geo.records import FootprintTable
-from pu_geo.scale import alignment as on_cluster
-from pu_geo.scale import cluster as clusters
-from pu_geo.scale import shards
 from pu_geo.services.imagery import scene_files
 from pu_geo.tasks.job import Job, Part
 
 
-def align(job: Job, *, cluster: str = "") -> dict[str, object]:
+def align(job: Job) -> dict[str, object]:
     """Estimate the shifts and store them; chips cut from now on are moved by them.
-
-    Args:
-        cluster: of Dask, which matches the buildings, see `scale.cluster.parse`; "" for this process alone.
 
     Returns:
         {"dx_m", "dy_m": shift of the scene pair, metres to the east and north that pre must move; "n"; "n_mended": settled
@@ -35,14 +27,6 @@ def align(job: Job, *, cluster: str = "") -> dict[str, object]:
         ImageryError: if there is no pre scene, or a scene's file is missing or changed.
         FootprintError: if there are no footprints.
     """
-    with clusters.of_job(cluster, job.folder, job.echo) as on:
-        made = align_on(job, on)
-    shards.remove(job.folder)
-    return made
-
-
-def align_on(job: Job, cluster: clusters.JobCluster | None) -> dict[str, object]:
-    """Do what `align` does, on a cluster that a job has already; None for this process alone."""
     with store.connect(job.layout) as db:
         grid, scenes, table = contents.grid(db), contents.scenes(db), contents.footprints(db)
     check_footprints(table, "align the scenes at")
@@ -56,14 +40,8 @@ def align_on(job: Job, cluster: clusters.JobCluster | None) -> dict[str, object]
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
     report = job.part(0.0, 1.0, f"aligning {len(windows)} buildings")
     fills = job.layout.quicklooks / FILLS
-    match = None
-    if cluster is not None:
-        match = partial(
-            on_cluster.match, pre=pre_scenes, post=post_scenes, grid=grid, quicklooks=job.layout.quicklooks, cluster=cluster,
-            report=report, is_cancelled=job.is_cancelled,
-        )  # fmt: skip
     with Mosaic(pre_scenes, grid, fills=fills) as pre, Mosaic(post_scenes, grid, fills=fills) as post:
-        shifts = estimate_shifts(pre, post, windows, match=match, report=report, is_cancelled=job.is_cancelled)
+        shifts = estimate_shifts(pre, post, windows, report=report, is_cancelled=job.is_cancelled)
     east, north = metres_per_px(grid)
     found = Alignment(
         table.building_ids, shifts.dx_px * east, shifts.dy_px * north, shifts.quality, shifts.has_data, shifts.is_mended,

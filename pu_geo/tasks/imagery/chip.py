@@ -40,7 +40,7 @@ from pu_geo.services.annotate import outlines as map_outlines
 from pu_geo.services.imagery import scene_files
 from pu_geo.services.imagery.layers import n_missing
 from pu_geo.services.project.choices import reasons_by_chips
-from pu_geo.tasks.imagery.align import align, align_on, check_footprints
+from pu_geo.tasks.imagery.align import align, check_footprints
 from pu_geo.tasks.imagery.features import transform
 from pu_geo.tasks.imagery.footprints import add_footprints
 from pu_geo.tasks.imagery.layers import add_layer
@@ -76,7 +76,7 @@ def chip(
         size_px: side of a chip, pixels.
         bands: "pre+post" (6 bands), "post" (3 bands), or "auto".
         views: of each chip, that features are computed of; rankings need one, NcPU and PUCL more.
-        cluster: of Dask, which cuts chips and computes features, see `scale.cluster.parse`; "" for this process alone.
+        cluster: of Dask, which cuts chips and computes features, see `scale.cluster.FORMS`; "" for this process alone.
 
     Returns:
         {"chip_set", "n", "size_px", "bands", "bands_why": why "auto" left the pre bands out, "n_nodata": chips that no post
@@ -108,7 +108,7 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
     needed += [scene for layer in layers for scene in layer.scenes]
     scene_files.require(job.layout, needed, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
     scenes, layers = store.call(job.layout, contents.scenes), store.call(job.layout, contents.layers)
-    shift_px = _pre_shift(job, table, scenes, grid, cluster) if bands == "pre+post" else None
+    shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
     files, n_dates = [*scenes, *(scene for layer in layers for scene in layer.scenes)], 2 if bands == "pre+post" else 1
     chip_set = _chip_set_id(table, files, grid, bands, size_px, shift_px)
     windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, n_dates + len(layers))
@@ -232,16 +232,14 @@ def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px
         raise ImageryError(f"Chips of {size_px} px were asked for; 16 to 256 px work.", "Choose 64 px if in doubt.")
 
 
-def _pre_shift(
-    job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid, cluster: clusters.JobCluster | None
-) -> NDArray[np.float64] | None:
+def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float64] | None:
     """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if the scenes were never aligned.
 
     An alignment that scenes or footprints came after is made anew.
     """
     found = alignment.load(job.layout, table.building_ids, scenes)
     if found is None and alignment.path_of(job.layout).is_file():
-        align_on(Part(job, 0.0, 0.05), cluster)
+        align(Part(job, 0.0, 0.05))
         found = alignment.load(job.layout, table.building_ids, scenes)
     if found is None:
         return None

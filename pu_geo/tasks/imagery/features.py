@@ -44,7 +44,7 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False, cluster
     Args:
         request: fields of a `FeatureRequest`.
         use: make it the set that is used from then on.
-        cluster: of Dask, see `scale.cluster.parse`; "" for this process alone.
+        cluster: of Dask, see `scale.cluster.FORMS`; "" for this process alone.
 
     Returns:
         {"name", "chip_set", "n", "n_features", "n_views", "seconds", "was_there", "in_use": the set that is used now,
@@ -101,9 +101,7 @@ def _make(
     is_visible = assessability.reasons(facts) == ""
     rows = shown_rows(facts)
     masks = footprint_masks(layout, chip_set) if request.pool == FOOTPRINT else None
-    made_of = on_cluster.made_of(layout, chip_set, rows) if cluster else {}
-    kept = on_cluster.kept_maker(job.folder, name, made_of) if cluster else None
-    maker = kept or fit_maker(
+    maker = fit_maker(
         request, chips, rows, generator=torch.Generator().manual_seed(FEATURE_SEED), device=device,
         report=job.part(0.02, FIT, f"making {name}"), is_cancelled=job.is_cancelled, views=contents.views_of(facts),
         is_missing=contents.is_missing(facts) if request.maker == LAYERS else None,
@@ -113,8 +111,6 @@ def _make(
         raise PuGeoError(
             f"The weights of {name} changed while they were read.", "Start again once the file is whole.", kind="weights"
         )
-    if cluster and kept is None:
-        on_cluster.keep_maker(maker, job.folder, name, made_of)
     shape = (request.n_views, len(chips), maker.n_features)
     _require_room(layout, shape, times=2 if cluster else 1)
     words = f"features of {len(chips)} chips in {request.n_views} views by {name}"

@@ -1,1 +1,1 @@
-"""Jobs of the Train screen: train, apply a model, average runs, benchmark."""
+"""Jobs of the Train screen: train, apply a model, benchmark."""

@@ -78,7 +78,7 @@ def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
 
     Args:
         path: of a model file.
-        cluster: of Dask, see `scale.cluster.parse`: it computes the features that the model takes, from which this process scores in
+        cluster: of Dask, see `scale.cluster.FORMS`: it computes the features that the model takes, from which this process scores in
             seconds; it scores chips for a model that takes these.
 
     Returns:

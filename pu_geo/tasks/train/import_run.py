@@ -161,9 +161,7 @@ def _read(here: Layout, other: Layout, run_id: str) -> OtherRun:
     if not isinstance(sums, dict):
         raise refusal(f"manifest.json in {folder}", "does not give the sha256 of each file")
     if model_files.CARD not in sums:
-        raise refusal(
-            name, "has no model: the instant ranker and averages of runs have none", "Make it here again; that is quick."
-        )
+        raise refusal(name, "has no model: the instant ranker has none", "Make it here again; that is quick.")
     limits = ((model_files.CARD, model_files.MAX_CARD), (model_files.WEIGHTS, model_files.MAX_FILE))
     card, weights = [_whole(folder, part, sums, most) for part, most in limits]
     found = model_files.from_parts(card.read_bytes(), weights.read_bytes(), name)

@@ -50,7 +50,6 @@ class Outcome:
         held_out: rows of clicks that were not learned from, int64; None without any.
         scores_alone: the scores without evidence from place, where they have it, float32 [N].
         versions: of libraries, where it was not made by those of this machine.
-        without_answers: sensor groups without an answer, where that is known; None to work it out.
         features: name and maker of the features, where these are not those of the inputs.
         types, types_from, is_ordinal: see `RunFacts`.
         views: see `RunFacts`; those of the features where it is ().
@@ -76,7 +75,6 @@ class Outcome:
     scores_alone: NDArray[np.float32] | None = None
     place: Mapping[str, object] | None = None
     versions: Mapping[str, str] | None = None
-    without_answers: tuple[int, ...] | None = None
     features: tuple[str, Mapping[str, object]] | None = None
     types: tuple[str, ...] = ()
     types_from: str | None = None
@@ -227,8 +225,8 @@ def _signs(
 
 def _without_answers(layout: Layout, inputs: RunInputs, outcome: Outcome) -> tuple[int, ...]:
     """Return the sensor groups without an answer; none for a model from elsewhere, which rests on no answer of here."""
-    if outcome.without_answers is not None or outcome.from_model is not None:
-        return outcome.without_answers or ()
+    if outcome.from_model is not None:
+        return ()
     is_flagged = runs.written(outcome.scores) >= _threshold(outcome)
     pu = inputs.pu
     return assessability.groups_without_answers(

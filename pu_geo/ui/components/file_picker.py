@@ -17,10 +17,9 @@ import streamlit as st
 
 from pu_geo.errors import PuGeoError
 from pu_geo.services.project import browsing
-from pu_geo.services.project.browsing import File, Kind, Listing, Place
+from pu_geo.services.project.browsing import Kind, Listing, Place
 from pu_geo.ui import frame
 from pu_geo.ui.project import texts
-from pu_geo.wording import size, when
 
 _OPEN, _FOLDER = "picker-open", "picker-folder"  # which picker is open, and the folder that all of them open with
 _HEIGHT_PX = 160  # at least; it grows with the window
@@ -132,14 +131,16 @@ def _draw(picker: _Picker) -> None:
     listing = _listing(picker)
     _ways(picker, listing)
     with st.container(height=_HEIGHT_PX, border=True, key="picker-list"):
-        _folders(picker, listing)
-        (_several if picker.several else _files)(picker, listing)
+        _rows(picker, listing.folders, listing.n_folders, ":material/folder:", _go)
+        if picker.several:
+            _several(picker, listing)
+        else:
+            icon = ":material/deployed_code:" if picker.kind == "projects" else ":material/draft:"
+            _rows(picker, listing.files, listing.n_files, icon, lambda picker, path: _picked(picker, [str(path)]))
         if listing.problem:
             st.warning(frame.plain(listing.problem), icon=":material/lock:")
         elif not (listing.folders or listing.files):
             st.caption(texts.NO_MATCH)
-        if listing.is_cut:
-            st.caption(texts.CUT)
     _foot(picker, listing)
 
 
@@ -181,28 +182,17 @@ def _goes(picker: _Picker, place: Place, key: str, *, icon: str, type: Literal["
     )  # fmt: skip
 
 
-def _folders(picker: _Picker, listing: Listing) -> None:
-    columns = st.columns(_FOLDER_COLUMNS, gap="small") if listing.folders else []
-    for i, place in enumerate(listing.folders):
-        with columns[i % _FOLDER_COLUMNS], st.container(key=f"picker-row-{picker.key}-f{i}"):
+def _rows(picker: _Picker, places: Sequence[Place], n: int, icon: str, act: Callable[[_Picker, Path], object]) -> None:
+    """Draw folders to go into, or files of which one can be picked."""
+    columns = st.columns(_FOLDER_COLUMNS, gap="small") if places else []
+    for i, place in enumerate(places):
+        key = f"{picker.key}-row-{_sign(place.path)}"
+        with columns[i % _FOLDER_COLUMNS], st.container(key=f"picker-row-{key}"):
             st.button(
-                frame.plain(place.name), key=f"{picker.key}-folder-{_sign(place.path)}", icon=":material/folder:", type="tertiary",
-                width="stretch", on_click=frame.does(partial(_go, picker, place.path)),
+                frame.plain(place.name), key=key, icon=icon, type="tertiary", width="stretch",
+                on_click=frame.does(partial(act, picker, place.path)),
             )  # fmt: skip
-    _more(len(listing.folders), listing.n_folders)
-
-
-def _files(picker: _Picker, listing: Listing) -> None:
-    """Draw files of which one can be picked, one a row."""
-    for i, file in enumerate(listing.files):
-        with st.container(horizontal=True, vertical_alignment="center", key=f"picker-row-{picker.key}-{i}"):
-            st.button(
-                frame.plain(file.name), key=f"{picker.key}-file-{_sign(file.path)}", type="tertiary",
-                icon=":material/deployed_code:" if picker.kind == "projects" else ":material/draft:",
-                on_click=frame.does(partial(_picked, picker, [str(file.path)])),
-            )  # fmt: skip
-            st.caption(_facts(file))
-    _more(len(listing.files), listing.n_files)
+    _more(len(places), n)
 
 
 def _several(picker: _Picker, listing: Listing) -> None:
@@ -215,18 +205,12 @@ def _several(picker: _Picker, listing: Listing) -> None:
                 frame.plain(file.name), str(file.path) in picker.chosen, key=key,
                 on_change=partial(_choose, picker, str(file.path), key),
             )  # fmt: skip
-            st.caption(_facts(file))
     _more(len(listing.files), listing.n_files)
 
 
 def _more(n_shown: int, n: int) -> None:
     if n > n_shown:
         st.caption(texts.TOO_MANY.format(n_shown=n_shown, n=n))
-
-
-def _facts(file: File) -> str:
-    day = when(file.changed_at[:10])
-    return f"{size(file.size_bytes)} · {day}" if file.size_bytes else day
 
 
 def _sign(path: Path) -> str:
@@ -238,7 +222,7 @@ def _choose(picker: _Picker, path: str, key: str) -> None:
     picker.chosen[:] = [other for other in picker.chosen if other != path] + [path] * bool(st.session_state[key])
 
 
-def _choose_all(picker: _Picker, files: Sequence[File]) -> None:
+def _choose_all(picker: _Picker, files: Sequence[Place]) -> None:
     """Choose these files as well, none for no file.
 
     Their boxes are new ones then: a browser that clicks meanwhile sends what it showed before, and the old boxes would take it

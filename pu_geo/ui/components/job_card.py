@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from urllib.parse import urlencode, urlsplit
 
 import streamlit as st
 
 from pu_geo import jobs, wording
-from pu_geo.jobs import JobView, OnCluster, tasks
+from pu_geo.jobs import JobView, tasks
 from pu_geo.methods import catalog
 from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
@@ -23,7 +22,6 @@ COLORS = {
     "interrupted": "orange",
 }  # fmt: skip
 _ICONS = {"running": ":material/monitoring:", "done": ":material/check_circle:", "failed": ":material/error:"}
-_DASHBOARD = re.compile(r"https?://[A-Za-z0-9.:-]+(/[a-z]*)?")  # a scheduler that people did not start may name anything
 _SECONDS_BETWEEN_READS = 1.0
 _SECONDS_BETWEEN_NEWS = 2.0
 _MOST_TO_GO_ON = 10
@@ -117,8 +115,6 @@ def card(layout: Layout, job: JobView, body: Callable[[JobView], None] | None = 
             st.caption(_progress_words(job))
         elif job.is_active:
             st.progress(min(job.progress or 0.0, 1.0), text=_progress_words(job))
-            if job.on_cluster is not None:
-                st.caption(_cluster_words(job.on_cluster))
         else:
             _draw_end(job)
         if job.state != "waiting" and body is not None:
@@ -191,14 +187,6 @@ def _progress_words(job: JobView) -> str:
     if job.seconds_left is not None and job.seconds_left >= 1:
         parts.append(texts.LEFT.format(time=wording.duration(job.seconds_left)))
     return " · ".join(text for text in parts if text)
-
-
-def _cluster_words(found: OnCluster) -> str:
-    """Return how the work on a cluster stands, with a link to Dask's own page where its address is one."""
-    workers, parts = wording.plural(found.n_workers, "worker"), wording.plural(found.n_parts, "part")
-    step = f"{plain(found.step)}: " if found.step else ""
-    words = texts.ON_CLUSTER.format(workers=workers, step=step, done=found.n_done, parts=parts)
-    return f"{words} · [{texts.DASHBOARD}]({found.dashboard})" if _DASHBOARD.fullmatch(found.dashboard) else words
 
 
 def _draw_log(layout: Layout, job: JobView) -> None:

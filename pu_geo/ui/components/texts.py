@@ -63,15 +63,10 @@ MORE_COMPUTERS = "More computers"
 CLUSTER = "Cluster"
 CLUSTER_EXAMPLE = "local:4"
 CLUSTER_HELP = (
-    "Leave it empty to work on this computer alone. local:4 starts 4 processes here; tcp://HOST:8786 or scheduler-file=FILE names a "
-    "cluster of Dask whose computers mount the project's folder and the scenes at the same path."
+    "Leave it empty to work on this computer alone. local:4 starts 4 processes here; tcp://HOST:8786 names a "
+    "scheduler of Dask whose computers mount the project's folder and the scenes at the same path."
 )
 CLUSTER_TRUSTED = "**A cluster can run code as the app's user:** name none that you do not trust."
-LOCAL_TRUSTED = (
-    "**local:N has no password:** any account of this computer can run code as the app's user while the job runs."
-)
 NO_DASK = (
     'Jobs can work on a cluster of Dask once `pip install "pu-geo[scale]"` was run on this computer. docs/scale.md says how.'
 )
-ON_CLUSTER = "{workers} of the cluster · {step}{done} of {parts} done"
-DASHBOARD = "Dask's page"

@@ -36,10 +36,7 @@ def color_of(stored: str, found: TypesOnMap) -> str:
 
 
 def note(layout: Layout, runs: Sequence[RunFacts], found: TypesOnMap) -> str:
-    """Return which of the runs score damage types, where the one that is shown does not; "" where it does, or none of them does.
-
-    An average of runs has no such scores, and neither has a run that learned damaged or not.
-    """
+    """Return which of the runs score damage types, where the one that is shown does not; "" where it does, or none of them does."""
     others = [run_names.name(layout, run.run_id) for run in runs if run.types][:_MOST_NAMED]
     return "" if found.types or not others else texts.NO_TYPES_HERE.format(names="; ".join(others))
 

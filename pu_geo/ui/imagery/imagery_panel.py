@@ -12,6 +12,7 @@ from typing import Any
 
 import streamlit as st
 
+from pu_geo import jobs
 from pu_geo.jobs import JobView, tasks
 from pu_geo.project.contents import MAX_MB
 from pu_geo.project.layout import RCF, SHARED, Layout
@@ -59,7 +60,7 @@ def main_action(layout: Layout, step: Step, is_running: bool) -> None:
             label=texts.ADD_FOOTPRINTS, is_main=True, disabled=is_running,
         )  # fmt: skip
     elif step == "align":
-        _button(texts.ALIGN, "main-align", partial(_align, layout), is_running, is_main=True)
+        _button(texts.ALIGN, "main-align", partial(jobs.start, layout, "align", {}), is_running, is_main=True)
     else:
         label = texts.CUT if preparation.overview(layout).chips is None else texts.CUT_AGAIN
         _button(label, "main-chip", partial(_cut, layout), is_running, is_main=True)
@@ -675,7 +676,7 @@ def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running:
         if has_pre:
             with st.container(horizontal=True, vertical_alignment="center"):
                 label = texts.ALIGN_AGAIN if pair.shift else texts.ALIGN
-                _button(label, "align", partial(_align, layout), is_running, help=texts.ALIGN_HELP)
+                _button(label, "align", partial(jobs.start, layout, "align", {}), is_running, help=texts.ALIGN_HELP)
                 st.caption(texts.ALIGNED.format(how=pair.shift) if pair.shift else texts.NOT_ALIGNED)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             ways = ["auto", "pre+post", "post"] if has_pre else ["post"]
@@ -712,10 +713,6 @@ def _cut(layout: Layout) -> None:
     preparation.start_chipping(
         layout, size_px=size_px, bands=bands or ("auto" if has_pre else "post"), cluster=cluster_field.given(_CLUSTER)
     )
-
-
-def _align(layout: Layout) -> None:
-    preparation.start_aligning(layout, cluster=cluster_field.given(_CLUSTER))
 
 
 def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:

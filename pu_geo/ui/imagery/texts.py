@@ -189,7 +189,7 @@ MAKE_SHARED_HELP = (
     "Their filters come from made-up imagery and are the same in every project, so agencies can train together without showing each other "
     "imagery. The usual filters are small pieces of your imagery."
 )
-CLUSTER_ABOUT = "Aligning, cutting chips, and computing features are then done there."
+CLUSTER_ABOUT = "Cutting chips and computing features are then done there."
 FEATURES_MORE = "Compute another set from a local weights file, or train one on these chips without labels:"
 FEATURES_COMMANDS = (
     "pu-geo features {folder} --backbone resnet18 --weights FILE.safetensors --use\n"

@@ -102,7 +102,6 @@ BROWSE = "Browse"
 FILTER = "Filter by name"
 NO_MATCH = "Nothing here to choose."
 TOO_MANY = "{n_shown:,} of {n:,} are shown. Filter by name to see others."
-CUT = "This folder has more entries than can be listed. Write the path into the field instead."
 CHOSEN_MOST = 6
 USE_FOLDER = "Use this folder"
 SELECT_ALL = "Select all {n} shown"

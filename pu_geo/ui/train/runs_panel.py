@@ -1,4 +1,4 @@
-"""Finished runs: all in a table, two side by side (orange is A, blue is B), runs averaged, and the model card of one."""
+"""Finished runs: all in a table, two side by side (orange is A, blue is B), and the model card of one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pu_geo.services.project import choices
 from pu_geo.services.train import comparing, results, run_card, run_names, training
 from pu_geo.services.train.comparing import Comparison, Disagreement, MapPoints, Side
 from pu_geo.ui import frame
-from pu_geo.ui.components import chosen, job_card, remove_dialog
+from pu_geo.ui.components import chosen, remove_dialog
 from pu_geo.ui.train import texts
 
 _CHIP_PX = 72
@@ -105,7 +105,7 @@ def _rename(layout: Layout, found: Sequence[RunFacts], shown: str) -> None:
 
 
 def draw_comparison(layout: Layout, found: Sequence[RunFacts]) -> None:
-    """Draw the comparison of two runs, once it is opened, and the job that averages runs; nothing for fewer than two runs."""
+    """Draw the comparison of two runs, once it is opened; nothing for fewer than two runs."""
     if len(found) < 2:
         return
     if st.toggle(texts.COMPARE, key="compare-runs"):
@@ -116,7 +116,6 @@ def draw_comparison(layout: Layout, found: Sequence[RunFacts]) -> None:
 def _opened(layout: Layout, found: Sequence[RunFacts]) -> None:
     with st.container(border=True):
         _choose_and_compare(layout, found)
-        _average(layout, found)
 
 
 def _choose_and_compare(layout: Layout, found: Sequence[RunFacts]) -> None:
@@ -204,20 +203,6 @@ def _chips(layout: Layout, run: RunFacts, title: str, rows: Sequence[Disagreemen
         pictures = exploring.chip_pictures(layout, run.run_id, [row.building_id for row in rows])
         captions = [f"{row.places[0]:,} | {row.places[1]:,}{' +' if row.label == 'positive' else ''}" for row in rows]
         st.image(pictures, width=_CHIP_PX, caption=captions)
-
-
-def _average(layout: Layout, found: Sequence[RunFacts]) -> None:
-    st.markdown(f"**{texts.AVERAGE}**")
-    ids, names = [run.run_id for run in found], run_names.names(layout)
-    which, button = st.columns([4, 1], vertical_alignment="bottom", gap="medium")
-    wanted = which.multiselect(
-        texts.RUNS, ids, ids[:2], format_func=lambda run_id: names[run_id], key="average-runs", help=texts.AVERAGE_HELP,
-    )  # fmt: skip
-    frame.button(
-        texts.AVERAGE_BUTTON, lambda: training.start_average(layout, wanted), key="average", place=button,
-        disabled=len(wanted) < 2,
-    )  # fmt: skip
-    job_card.watch(layout, "average", body=partial(job_card.run_caption, layout))
 
 
 # Figures

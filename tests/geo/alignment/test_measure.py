@@ -18,7 +18,6 @@ from pu_geo.geo import alignment
 from pu_geo.geo.alignment import Shifts, estimate_shifts, metres_per_px
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
-from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import Grid, Scene
 from pu_geo.services.imagery import scene_pair
 
@@ -72,36 +71,6 @@ def align(pre: Scene, post: Scene, boxes: NDArray[np.float64], grid: Grid | None
     grid = grid or project_grid([post])
     with Mosaic([pre], grid) as before, Mosaic([post], grid) as after:
         return estimate_shifts(before, after, boxes)
-
-
-def test_buildings_get_the_same_match_in_parts_as_all_together(
-    make_scene: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Strips of 64 rows, some of which begin where a window does; the pre scene goes through a warp."""
-    monkeypatch.setattr(Mosaic, "preferred_block_rows", 64)
-    monkeypatch.setattr(alignment, "REACH_M", alignment.FAR_REACH_M)  # then the first row of a window counts
-    canvas, boxes = town(3), buildings(3)
-    post = make_scene("post", rgb(moved(canvas, 0, 0), 7))
-    make_scene("before", rgb(moved(canvas, -4, -6)), role="pre")  # above the window of post
-    pre = describe(placed_elsewhere(tmp_path / "before.tif", 0.2, 0.3, tmp_path / "pre.tif"), "pre", "pre")
-    grid = project_grid([post])
-
-    def in_parts(search: alignment.Search) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        found, worth = np.zeros((len(boxes), 4, 2)), np.zeros(len(boxes))
-        top, bottom = search.boxes[:, 1], search.boxes[:, 3]
-        at_seam = np.flatnonzero((top > 0) & (top % 64 == 0))  # the edges of its first row depend on the strip above
-        assert len(at_seam)
-        for rows in [*np.array_split(np.argsort(bottom), 9), *at_seam[:, None]]:
-            found[rows], worth[rows] = alignment.matched(before, after, search, rows, n_threads=1)
-        return found, worth
-
-    with Mosaic([pre], grid) as before, Mosaic([post], grid) as after:
-        whole = estimate_shifts(before, after, boxes)
-        again = estimate_shifts(before, after, boxes, match=in_parts)
-    for name in ("dx_px", "dy_px", "quality", "has_data", "is_mended"):
-        assert getattr(again, name).tobytes() == getattr(whole, name).tobytes(), name
-    assert whole.scene_px == again.scene_px
-    assert (whole.quality > 0.5).mean() > 0.5
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from pu_geo.errors import ProjectError, PuGeoError, TrainingError
 from pu_geo.project import contents, decisions, labels, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import auditing
-from pu_geo.services.train import comparing, training
+from pu_geo.services.train import comparing
 from pu_geo.services.train import feature_comparison as comparison
 from pu_geo.services.train import layer_comparison as by_layer
 
@@ -69,9 +69,6 @@ def test_runs_of_other_chips_are_compared_on_what_both_have(mapped: Layout) -> N
     assert found.ranked.spearman == pytest.approx(1)
     assert (found.ranked.ids[0], len(found.ranked.ids), found.ranked.n_left_out) == ("b100", 300, 0)
     assert found.check is None
-    with pytest.raises(PuGeoError, match="the chips set, newer-1 the chips newer"):
-        training.start_average(mapped, [RUN, "newer-1"])
-    assert not jobs.all_jobs(mapped)
 
 
 def test_runs_without_a_common_building_are_refused(mapped: Layout) -> None:
@@ -136,8 +133,6 @@ def test_a_click_that_a_run_once_learned_judges_nothing(mapped: Layout) -> None:
     assert later(RUN, RUN) == [5, 6, 7]
     assert later(RUN, "one-1") == [6, 7]
     assert later("one-1", "two-1") == [7]
-    add_run(mapped, "average-1", scores_of(mapped), at_event=0, method="ensemble", settings={"run_ids": ["one-1", "gone"]})
-    assert later(RUN, "average-1") == [6, 7]
 
 
 def test_clicks_on_buildings_of_accepted_clusters_judge_no_run_that_learned_from_them(mapped: Layout) -> None:

@@ -20,7 +20,6 @@ from pu_geo.project.layout import Layout, write_array
 from pu_geo.services.imagery import layers
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.apply_model import apply_model
-from pu_geo.tasks.train.ensemble import ensemble
 from pu_geo.tasks.train.restored_model import restore
 
 pytestmark = pytest.mark.slow
@@ -97,10 +96,9 @@ def test_a_run_on_chips_with_layers_says_that_it_learned_from_them_and_who_lacks
     cut = layers.in_chips(contents.chip_facts(layout, "set"), layers.learned_views(facts))
     assert [(one["name"], one["is_used"]) for one in cut] == [("sar-post", True), ("dsm", True)]
     there = facts_of(layout, applied(layout, once.paths[0], "said"))
-    both = facts_of(layout, str(ensemble(job_of(layout, "e"), run_ids=[facts.run_id, there.run_id])["run_id"]))
     for each in (facts, there):
         assert any(f"{once.lacks.sum()} in sar-post" in words for words in each.warnings)
-    assert [layers.learned_views(each) for each in (facts, there, both)] == [names] * 3
+    assert [layers.learned_views(each) for each in (facts, there)] == [names] * 2
 
 
 def test_a_model_of_chips_finds_its_layers_by_their_names(once: Once, tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ from pu_geo.tasks.damage_map.publish import publish
 from pu_geo.tasks.explore.discover import discover
 from pu_geo.tasks.train import train as train_task
 from pu_geo.tasks.train.apply_model import apply_model, check_model
-from pu_geo.tasks.train.ensemble import ensemble
 from pu_geo.tasks.train.import_run import import_run
 from pu_geo.tasks.train.inputs import read_inputs
 from pu_geo.tasks.train.restored_model import restore
@@ -230,16 +229,6 @@ def test_a_run_of_a_copy_is_taken_where_its_features_are_known(chipped: Layout, 
     removing.remove(chipped, "features", f"set.{second}", "ann")
     with pytest.raises(ModelError, match=f"learned from the features '{second}', which this project does not have"):
         import_run(job_of(chipped, "came-2"), folder=str(other.folder), run_id=later)
-
-
-def test_an_average_names_the_sets_of_its_runs(chipped: Layout, second: str) -> None:
-    ids = [trained(chipped, name, "propagation", job=name) for name in ("rcf", second)]
-    both = facts_of(chipped, str(ensemble(job_of(chipped, "both"), run_ids=ids)["run_id"]))
-    assert both.feature_set == "several"
-    assert set(both.feature_maker["sets"]) == {"rcf", second}  # type: ignore[call-overload]
-    assert LICENCE in run_card.as_markdown(run_card.card(chipped, both.run_id))
-    same = facts_of(chipped, str(ensemble(job_of(chipped, "same"), run_ids=[ids[1], trained(chipped, second)])["run_id"]))
-    assert same.feature_set == second
 
 
 @pytest.mark.usefixtures("home")

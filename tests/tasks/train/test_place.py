@@ -28,7 +28,6 @@ from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.train import run_card, training
 from pu_geo.tasks.damage_map.publish import publish
 from pu_geo.tasks.train.apply_model import apply_model
-from pu_geo.tasks.train.ensemble import ensemble
 from pu_geo.tasks.train.import_run import import_run
 from pu_geo.tasks.train.inputs import places
 from pu_geo.tasks.train.train import train
@@ -132,19 +131,6 @@ def test_a_run_of_a_copy_comes_without_it(once: tuple[Layout, str, str]) -> None
     np.testing.assert_array_equal(array_of(layout, run_id), array_of(other, run_id, "scores_alone"))
     assert place_of(layout, run_id) == place.unused("an imported run has the scores of its model alone")
     assert not (layout.run(run_id) / "scores_alone.npy").exists()
-
-
-def test_an_average_keeps_both(once: tuple[Layout, str, str]) -> None:
-    layout, on, off = once
-    run_id = str(ensemble(job_of(layout, "average"), run_ids=[on, off])["run_id"])
-    found, wanted = place_of(layout, run_id), place_of(layout, on)
-    assert found["used"]
-    for name in ("weight", "b", "m"):
-        assert found[name] == pytest.approx(wanted[name] / 2, abs=1e-4)
-    assert np.abs(array_of(layout, run_id) - array_of(layout, run_id, "scores_alone")).max() > 0.01
-    np.testing.assert_array_equal(
-        *(np.argsort(each) for each in (array_of(layout, run_id, "scores_alone"), array_of(layout, off)))
-    )
 
 
 def test_an_audit_and_its_size_are_designed_by_the_scores_without_it(

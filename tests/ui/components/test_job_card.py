@@ -14,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from pu_geo import jobs
 from pu_geo.jobs import control
 from pu_geo.jobs.status import CANCEL, PAUSE
-from pu_geo.project import events, locks
+from pu_geo.project import events
 from pu_geo.project.layout import Layout
 from pu_geo.ui.components import job_card
 
@@ -67,25 +67,6 @@ def test_a_job_that_ended_since_is_announced_once_and_again_where_it_was_resumed
     job_with(project, "publish", ("failed", {"problem": "x", "hint": "y"}))
     (toast,) = toasts(app)
     assert "failed. [Open Damage map](/damage_map?" in toast
-
-
-def test_a_job_on_a_cluster_shows_its_workers_the_parts_of_its_step_and_dasks_page(project: Layout) -> None:
-    """Parts of the step before, chips, do not count for that of the features; an address that is none is no link."""
-    workers = {"workers": [{"host": "a"}, {"host": "b"}], "dashboard": "http://127.0.0.1:8787/status"}
-    plans = [("plan", {"step": "cutting chips", "shards": 4, "kept": 0}), ("shard", {})]
-    plans += [("plan", {"step": "computing features", "shards": 9, "kept": 2}), ("shard", {})]
-    folder = job_with(project, "chip", ("stage", {"message": "starting 2 workers"}), ("cluster", workers), *plans)
-    lock = locks.take(folder / locks.JOB_LOCK)
-    about = "2 workers of the cluster · computing features: 3 of 9 parts done"
-    for dashboard, link in (
-        (workers["dashboard"], f" · [Dask's page]({workers['dashboard']})"),
-        ("javascript:alert(1)", ""),
-    ):
-        events.append(folder, "cluster", {**workers, "dashboard": dashboard, "message": "working on 2 workers"})
-        assert jobs.view(folder).message == "working on 2 workers"
-        (words,) = [each.value for each in show_panel("components.job_card", project, "watch(layout, 'chips')").caption]
-        assert words == about + link
-    os.close(lock)
 
 
 def cards(layout: Layout) -> AppTest:

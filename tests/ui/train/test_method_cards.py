@@ -103,10 +103,7 @@ def test_a_project_without_a_model_says_so_and_takes_no_other_file(project: Layo
     assert not jobs.all_jobs(project)
 
 
-@pytest.mark.parametrize(
-    ("kind", "has_patches"),
-    [({"kind": RCF}, True), ({"kind": SHARED}, False), ({"sets": {"a": {"kind": SHARED}, "b": {"kind": RCF}}}, True)],
-)
+@pytest.mark.parametrize(("kind", "has_patches"), [({"kind": RCF}, True), ({"kind": SHARED}, False)])
 def test_imagery_is_said_to_be_in_a_model_only_where_its_features_hold_some(
     project: Layout, monkeypatch: pytest.MonkeyPatch, kind: dict[str, object], has_patches: bool
 ) -> None:

@@ -1,4 +1,4 @@
-"""Runs on the Train screen: two side by side, averages, the card of one, and what is shown while one trains."""
+"""Runs on the Train screen: two side by side, the card of one, and what is shown while one trains."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from model_parts import N, with_chips
 from small_parts import unheld_job
 from streamlit.testing.v1 import AppTest
 
-from pu_geo import jobs
 from pu_geo.project import events
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import auditing
@@ -78,17 +77,6 @@ def test_two_runs_stand_side_by_side_and_either_can_be_shown(layout: Layout) -> 
     assert training.pinned_run(layout) == "second-1"
     app.selectbox(key="compare-B").set_value("second-1").run()
     assert "was named twice" in app.error[0].value
-
-
-def test_an_average_starts_a_job_of_the_chosen_runs(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[object] = []
-    monkeypatch.setattr(jobs, "start", lambda *job: started.append(job[1:]))
-    app = shown(layout)
-    assert not app.button(key="average").disabled  # the two newest are chosen at first
-    assert app.multiselect(key="average-runs").set_value(["first-1"]).run().button(key="average").disabled
-    app.multiselect(key="average-runs").set_value(["second-1", "first-1"]).run()
-    press(app, "average")
-    assert started == [("ensemble", {"run_ids": ["second-1", "first-1"]})]
 
 
 def test_curves_of_both_are_in_one_figure(layout: Layout) -> None:
