@@ -7,6 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+LABEL_WORDS = {
+    "positive": "damaged",
+    "not_damaged": "not damaged",
+    "not_assessable": "not assessable",
+    "cleared": "not reviewed",
+}
 _EXACT = 1e-9  # what 100 * 0.29 misses 29 by is no reason to round outward
 
 

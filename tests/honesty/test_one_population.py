@@ -99,6 +99,6 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     assert not {f"b{row}" for row in again.sample.rows}.intersection(gone)
     random_audits.end(mapped, again.id)
 
-    removing.undo(mapped, done["removal"], "ann")
+    removing.undo(mapped, "ann")
     assert auditing.how_many(mapped).total == before.total
     assert len(runs.building_ids_of(mapped, RUN)) == mapping.at_threshold(mapped, RUN, 0.5).n == N

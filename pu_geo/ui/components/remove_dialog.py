@@ -8,7 +8,6 @@ from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.project.removals import Kind
 from pu_geo.services.project import removing
-from pu_geo.services.project.removing import Plan
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
 
@@ -48,23 +47,20 @@ def _close() -> None:
 
 def _draw(layout: Layout, kind: Kind, name: str, path: str) -> None:
     try:
-        found = removing.replacement(layout, name, path, kind) if path else removing.plan(layout, kind, name)
+        found = removing.plan(layout, kind, name, path.splitlines())
     except PuGeoError as error:
         st.error(f"**{frame.plain(error.problem)}**\n\n{frame.plain(error.hint)}", icon=":material/error:")
         return
     confirmed = st.session_state.get(_SHOWN)
-    st.session_state[_SHOWN] = tuple(found.lines)
+    st.session_state[_SHOWN] = found.lines
+
+    def do() -> None:
+        if found.lines != confirmed:
+            raise ProjectError(texts.REMOVAL_CHANGED, texts.REMOVAL_READ_AGAIN)
+        removing.start(layout, found, frame.analyst())
+        _close()
+
     st.markdown("\n".join(f"- {frame.plain(line)}" for line in found.lines))
     with st.container(horizontal=True):
-        label = texts.REPLACE if path else texts.REMOVE
-        frame.button(
-            label, lambda: _do(layout, found, path, confirmed), key="removal-do", type="primary", icon=":material/check:"
-        )
+        frame.button(texts.REPLACE if path else texts.REMOVE, do, key="removal-do", type="primary", icon=":material/check:")
         frame.button(texts.KEEP, _close, key="removal-keep")
-
-
-def _do(layout: Layout, found: Plan, path: str, confirmed: tuple[str, ...] | None) -> None:
-    if tuple(found.lines) != confirmed:
-        raise ProjectError(texts.REMOVAL_CHANGED, texts.REMOVAL_READ_AGAIN)
-    removing.start(layout, found, frame.analyst(), path)
-    _close()
