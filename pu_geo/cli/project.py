@@ -17,7 +17,7 @@ from pu_geo.cli.run import Analyst, Bands, FileCrs, Json, Project, Screen, absol
 from pu_geo.errors import PuGeoError
 from pu_geo.files import elsewhere, is_ours, make_folder
 from pu_geo.methods.catalog import DEFAULT_METHOD
-from pu_geo.project import backups, events, store
+from pu_geo.project import backups, events, removals, store
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.services.annotate import labeling
 from pu_geo.services.imagery import preparation
@@ -376,7 +376,7 @@ def empty_trash(
         show(result, "\n".join(lines), as_json)
         return
     _confirm(lines, yes, as_json)
-    freed = removing.reclaim(layout, numbers, analyst or labeling.default_analyst())
+    freed = removals.reclaim(layout, numbers, analyst=analyst or labeling.default_analyst())
     show(
         {**result, "bytes": freed},
         f"Freed {size(freed)}; {wording.plural(len(found), 'removal')} cannot be undone any more.",

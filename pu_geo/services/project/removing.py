@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -348,7 +348,7 @@ def _layer(layout: Layout, name: str, paths: Sequence[str] = ()) -> Plan:
 def _footprints(layout: Layout, name: str) -> Plan:
     gone = chosen_footprints(layout, name)
     n, counted = store.call(layout, contents.count_footprints), plural(len(gone), "footprint")
-    lines = (f"{counted} of {n:,} go.", *_lost_labels(layout, gone))
+    lines = (f"{counted} of {n:,} go.", *answers_among(layout, gone))
     is_group = name.startswith(_GROUPS)
 
     def change(db: sqlite3.Connection) -> None:
@@ -378,7 +378,8 @@ def chosen_footprints(layout: Layout, name: str) -> list[str]:
     return found
 
 
-def _lost_labels(layout: Layout, gone: Sequence[str]) -> list[str]:
+def answers_among(layout: Layout, gone: Sequence[str]) -> list[str]:
+    """Return in a sentence which of some footprints have an answer that counts no more once they go; none where none has."""
     given = store.call(layout, labels.current_labels)
     counts = Counter(given[building] for building in gone if building in given)
     if not counts:
@@ -390,55 +391,15 @@ def _lost_labels(layout: Layout, gone: Sequence[str]) -> list[str]:
     ]
 
 
-def footprint_exchange(
-    layout: Layout, file: str, gone: Sequence[str], changed: Sequence[str], change: Callable[[sqlite3.Connection], None], *,
-    n_same: int, n_new: int, unclear: Sequence[str] = (), way: tuple[float, float] | None = None, n_moved: int = 0,
-    is_shifted: bool = False, n_back: int = 0,
-) -> Plan:  # fmt: skip
-    """Return what putting a file in the place of all footprints will do. Raises ProjectError where open checks forbid it.
-
-    Args:
-        gone, changed: buildings at whose place the file has none, and whose outline it draws otherwise.
-        change: see `Plan`.
-        n_same, n_new: how many it draws the same, and has where none was.
-        unclear: of those that go, the ones that overlap several of the file, or share one with others.
-        way, n_moved: how far all of its outlines are moved, metres, and how many pair up if that is taken into account.
-        is_shifted: it is.
-        n_back: how many stand where buildings stood that were removed before.
-    """
-    lines = (
-        f"{file} takes the place of all footprints: {n_same:,} stay as they are, {len(changed):,} get another outline, {n_new:,} are "
-        f"new, {len(gone):,} have no building at their place in the new file and go.",
-        f"Of these, {len(unclear):,} became several buildings, or one with others: {listed(unclear)}." if unclear else None,
-        *_lost_labels(layout, gone),
-        f"{plural(n_back, 'building')} stand where removed ones stood: their answers and scores count again."
-        if n_back
-        else None,
-        _way_words(file, way, n_moved, is_shifted=is_shifted) if way else None,
-        "Buildings keep their labels where they stand, whatever the new file calls them.",
-    )
-    moved = [one.run_id for one in store.call(layout, runs.all_runs)] if is_shifted else []
-    return footprint_plan(
-        layout, file, f"footprints, replaced by {file}", lines, [*gone, *changed], change, facts={"runs": moved}
-    )
-
-
-def _way_words(file: str, way: tuple[float, float], n_moved: int, *, is_shifted: bool) -> str:
-    east, north = way
-    far = f"{abs(east):.1f} m {'east' if east > 0 else 'west'} and {abs(north):.1f} m {'north' if north > 0 else 'south'}"
-    if is_shifted:
-        return f"All outlines of {file} are taken to be moved {far}; scores of buildings that moved are of another place and count no more."
-    return (
-        f"The outlines of {file} lie {far} of those here as a whole. If one of the two is misplaced, replace with the shift: "
-        f"{plural(n_moved, 'building')} keep their labels then."
-    )
-
-
 def footprint_plan(
     layout: Layout, name: str, title: str, lines: Sequence[str | None], ids: Sequence[str], change: Callable[[sqlite3.Connection], None],
-    *, facts: Mapping[str, Any] | None = None, task: str = "", args: Mapping[str, Any] | None = None,
+    *, runs: Sequence[str] = (), task: str = "", args: Mapping[str, Any] | None = None,
 ) -> Plan:  # fmt: skip
     """Return what a change of some footprints will do: the chips that hold one of them go, as the chip wall finds chips by the number of their footprint.
+
+    Args:
+        lines: what goes; sentences that are None are left out.
+        runs: those whose scores `change` changes.
 
     Raises:
         ProjectError: where open checks forbid it.
@@ -457,8 +418,8 @@ def footprint_plan(
 
     every = (*lines, chip_words if chip_sets else None, f"{_RUNS_STAY} Published versions stay as they are. {_LABELS_STAY}")
     return Plan(
-        "footprints", name, title, _with_size(layout, every, files), files, {**(facts or {}), "chip_sets": chip_sets}, change_all,
-        task, args or {},
+        "footprints", name, title, _with_size(layout, every, files), files, {"runs": [*runs], "chip_sets": chip_sets},
+        change_all, task, args or {},
     )  # fmt: skip
 
 
@@ -518,8 +479,3 @@ def reclaimable(layout: Layout, older_than_days: float = 0) -> tuple[list[Remova
     until = (datetime.now(UTC) - timedelta(days=older_than_days)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     found = [one for one in removed(layout) if not older_than_days or one.at < until]
     return found, sum(removals.bytes_of(layout, one) for one in found)
-
-
-def reclaim(layout: Layout, numbers: Collection[int], analyst: str) -> int:
-    """Delete what was removed for good; return how many bytes that freed."""
-    return removals.reclaim(layout, numbers, analyst=analyst)

@@ -38,12 +38,11 @@ from pu_geo.project import (
 from pu_geo.project.layout import RCF, Layout, damage, home, read_json
 from pu_geo.services.imagery import scene_files, scene_pair
 from pu_geo.tasks.job import Job
-from pu_geo.wording import duration, plural, size, when
+from pu_geo.wording import duration, listed, plural, size, when
 
 Level = Literal["ok", "note", "problem"]
 PORT = 8501
 _LITTLE_BYTES, _FEW_BYTES = 500_000_000, 5_000_000_000
-_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -167,7 +166,7 @@ def _finished(layout: Layout, db: sqlite3.Connection, full: bool) -> Iterator[Fi
             if wrong := damage(path, full=full):
                 name = path.stem if about in ("chips", "features") else path.parent.name
                 yield Finding(
-                    about, "problem", f"Of the {what} {name} these files are missing or damaged: {_named(wrong)}.", hint
+                    about, "problem", f"Of the {what} {name} these files are missing or damaged: {listed(wrong)}.", hint
                 )
         if paths:
             how = "sha256 of every file compared" if full else "names of files compared; --full reads them"
@@ -195,7 +194,7 @@ def _pictures(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
         yield Finding(
             "pictures",
             "problem",
-            f"Of what the map shows these are missing or damaged: {_named(wrong)}.",
+            f"Of what the map shows these are missing or damaged: {listed(wrong)}.",
             "Draw the map tiles anew: replace a scene by its file, or add the scenes to a new project.",
         )
 
@@ -225,15 +224,15 @@ def _scenes(layout: Layout, db: sqlite3.Connection, full: bool) -> Iterator[Find
 
 def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
     known = {row[0] for row in db.execute("SELECT chip_set FROM chip_set")}
-    listed = sorted(layout.path("chips").glob("*")) if layout.path("chips").is_dir() else []
+    in_folder = sorted(layout.path("chips").glob("*")) if layout.path("chips").is_dir() else []
     left = {one.path for one in leftovers.find(layout)}
-    chips = [path for path in listed if not path.name.startswith(".") and path.name.split(".")[0] not in known]
+    chips = [path for path in in_folder if not path.name.startswith(".") and path.name.split(".")[0] not in known]
     removed = {name for one in removals.all_removals(db) for name in one.facts.get("chip_sets", [])}
     facts = {layout.chip_facts(name) for name in removed}  # stay for the maps of their runs
     chips = [path for path in chips if path not in left and path not in facts]
     if chips:
         words = (
-            f"{plural(len(chips), 'file')} of chips that are not in the project: {_named([path.name for path in chips])}."
+            f"{plural(len(chips), 'file')} of chips that are not in the project: {listed([path.name for path in chips])}."
         )
         yield Finding(
             "orphans", "note", words, f"They take {_size(chips)}; a job that failed left them, and they can be removed."
@@ -245,7 +244,7 @@ def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
             "trash", "ok", words, f"pu-geo removed {layout.folder} lists them; pu-geo empty-trash frees the space."
         )
     if strange := removals.not_settled(layout):
-        words = f"{plural(len(strange), 'folder')} in {layout.trash} that PU-Geo does not know: {_named([path.name for path in strange])}."
+        words = f"{plural(len(strange), 'folder')} in {layout.trash} that PU-Geo does not know: {listed([path.name for path in strange])}."
         yield Finding(
             "trash",
             "note",
@@ -256,15 +255,15 @@ def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
     folders = [path for path in sorted(layout.path("runs").glob("*")) if path.is_dir() and path.name not in rows]
     folders = [path for path in folders if not path.name.startswith(".")]
     if folders:
-        words = f"{plural(len(folders), 'folder')} of runs that are not in the project: {_named([path.name for path in folders])}."
+        words = f"{plural(len(folders), 'folder')} of runs that are not in the project: {listed([path.name for path in folders])}."
         hint = f"They take {_size(folders)}. `pu-geo restore {layout.folder} --in-place` takes in those that are whole."
         yield Finding("orphans", "note", words, hint)
     for name in known:
         parts = {
-            path.name.split(".")[1] for path in listed if path.name.startswith(f"{name}.") and path.name.count(".") == 3
+            path.name.split(".")[1] for path in in_folder if path.name.startswith(f"{name}.") and path.name.count(".") == 3
         }
         if half := [part for part in sorted(parts) if part != RCF and not feature_sets.is_there(layout, name, part)]:
-            words = f"Features of {name} that were not finished: {_named(half)}."
+            words = f"Features of {name} that were not finished: {listed(half)}."
             yield Finding("orphans", "note", words, "Compute them again with `pu-geo features`, which replaces these files.")
 
 
@@ -275,7 +274,7 @@ def _temporaries(layout: Layout, fix: bool, own_job: str) -> Finding:
     found = [*of_jobs, *backups.unfinished(layout)]
     if not found:
         return Finding("temporary", "ok", "No temporary file was left behind.")
-    words = f"{plural(len(found), 'leftover')} of processes that were killed: {_named([path.name for path in found])}."
+    words = f"{plural(len(found), 'leftover')} of processes that were killed: {listed([path.name for path in found])}."
     if not fix:
         return Finding("temporary", "note", words, f"They take {_size(found)}. `pu-geo doctor --fix` removes them.")
     leftovers.sweep(layout, own=own)
@@ -290,14 +289,14 @@ def _temporaries(layout: Layout, fix: bool, own_job: str) -> Finding:
 
 def _damaged_copies(layout: Layout) -> Iterator[Finding]:
     if kept := sorted(layout.folder.glob("project.damaged-*.gpkg*")):
-        words = f"A restore kept the database that was there before: {_named([path.name for path in kept])}."
+        words = f"A restore kept the database that was there before: {listed([path.name for path in kept])}."
         yield Finding("damaged", "note", words, f"It takes {_size(kept)}; remove it once nothing in it is missed.")
 
 
 def _jobs(layout: Layout, own_job: str) -> Iterator[Finding]:
     stopped = [job.job_id for job in jobs.all_jobs(layout) if job.state == "interrupted" and job.job_id != own_job]
     if stopped:
-        words = f"{plural(len(stopped), 'job was', 'jobs were')} interrupted: {_named(stopped)}."
+        words = f"{plural(len(stopped), 'job was', 'jobs were')} interrupted: {listed(stopped)}."
         yield Finding(
             "jobs", "note", words, f"pu-geo jobs {layout.folder} resume {stopped[0]}, or dismiss in place of resume."
         )
@@ -332,7 +331,7 @@ def _permissions(layout: Layout) -> Finding:
     closed = [path.name for path in (layout.folder, layout.jobs) if path.exists() and not os.access(path, os.W_OK)]
     closed += ["project.gpkg"] if store.state_of_file(layout) == "read_only" else []
     if closed:
-        words = f"You may not write to {_named(closed)}."
+        words = f"You may not write to {listed(closed)}."
         return Finding("permissions", "note", words, "Nothing can be stored here; copy the project to where you may write.")
     return Finding("permissions", "ok", "You may write to the project.")
 
@@ -425,11 +424,6 @@ def _port() -> Finding:
             "port", "note", f"Port {PORT} is taken: PU-Geo runs already, or another program.", "Else: pu-geo app --port 8600"
         )
     return Finding("port", "ok", f"Port {PORT} is free for the app.")
-
-
-def _named(names: list[str]) -> str:
-    rest = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _size(paths: list[Path]) -> str:

@@ -30,7 +30,7 @@ from pu_geo.tasks.imagery import layers
 from pu_geo.tasks.imagery.footprints import GRID, with_former_ids
 from pu_geo.tasks.imagery.scenes import drawn, free_id, rgb_of
 from pu_geo.tasks.job import Job, Part
-from pu_geo.wording import short_crs
+from pu_geo.wording import listed, plural, short_crs
 
 
 def remove_scene(job: Job, *, name: str, analyst: str) -> dict[str, object]:
@@ -215,34 +215,57 @@ def replace_footprints(
     changed = [before.building_ids[i] for i, k in found.pairs.tolist() if before.wkb[i] != table.wkb[k]]
     renewed = [before.building_ids[i] for i, k in found.pairs.tolist() if before.attributes[i] != table.attributes[k]]
     unclear = [before.building_ids[i] for i in np.unique(found.ambiguous[:, 0])]
+    file, n_new = Path(path).name, len(table.wkb) - len(kept)
 
     def change(db: sqlite3.Connection) -> None:
         contents.remove_footprints(db, gone, by_list=True)
         contents.change_outlines(db, table, {*changed, *renewed})
-        import_log.import_footprints(db, table, Path(path).name, replaces=True, come_back=come_back)
+        import_log.import_footprints(db, table, file, replaces=True, come_back=come_back)
         if shift:
             contents.move_former(db, (shift_m[0] / grid.x_unit_m, shift_m[1] / grid.y_unit_m))
             runs.note_moved(db, changed)
 
-    plan = removing.footprint_exchange(
-        job.layout, Path(path).name, gone, changed, change, n_same=len(kept) - len(changed), n_new=len(table.wkb) - len(kept),
-        unclear=unclear, way=way, n_moved=n_moved, is_shifted=shift, n_back=len(come_back),
+    lines = (
+        f"{file} takes the place of all footprints: {len(kept) - len(changed):,} stay as they are, {len(changed):,} get another outline, "
+        f"{n_new:,} are new, {len(gone):,} have no building at their place in the new file and go.",
+        f"Of these, {len(unclear):,} became several buildings, or one with others: {listed(unclear)}." if unclear else None,
+        *removing.answers_among(job.layout, gone),
+        f"{plural(len(come_back), 'building')} stand where removed ones stood: their answers and scores count again."
+        if come_back
+        else None,
+        _way_words(file, way, n_moved, is_shifted=shift) if way else None,
+        "Buildings keep their labels where they stand, whatever the new file calls them.",
+    )
+    plan = removing.footprint_plan(
+        job.layout, file, f"footprints, replaced by {file}", lines, [*gone, *changed], change,
+        runs=[run.run_id for run in store.call(job.layout, runs.all_runs)] if shift else [],
     )  # fmt: skip
-    if not gone and not changed and not renewed and len(table.wkb) == len(kept):
+    if not gone and not changed and not renewed and not n_new:
         raise FootprintError(
-            f"{Path(path).name} holds the footprints that are here already.", "Nothing needs to be replaced.", kind="dup"
+            f"{file} holds the footprints that are here already.", "Nothing needs to be replaced.", kind="dup"
         )
     if confirmed is None:
         about = {"path": path, "crs": crs, "way": way, "shift": shift}
         return {"removal": None, "title": plan.title, "plan": [*plan.lines], **about}
     if [*confirmed] != [*plan.lines]:
         raise ProjectError(
-            f"{Path(path).name} or the project has changed since the two were compared, so nothing was replaced.",
+            f"{file} or the project has changed since the two were compared, so nothing was replaced.",
             "Compare them again, then confirm once more.",
         )
     job.report(0.6, f"replacing {len(before.wkb)} footprints by {len(table.wkb)}")
     job.stop_if_cancelled()
     return _result(removing.carry_out(job.layout, plan, analyst, but=job.folder.name))
+
+
+def _way_words(file: str, way: tuple[float, float], n_moved: int, *, is_shifted: bool) -> str:
+    east, north = way
+    far = f"{abs(east):.1f} m {'east' if east > 0 else 'west'} and {abs(north):.1f} m {'north' if north > 0 else 'south'}"
+    if is_shifted:
+        return f"All outlines of {file} are taken to be moved {far}; scores of buildings that moved are of another place and count no more."
+    return (
+        f"The outlines of {file} lie {far} of those here as a whole. If one of the two is misplaced, replace with the shift: "
+        f"{plural(n_moved, 'building')} keep their labels then."
+    )
 
 
 def _places(

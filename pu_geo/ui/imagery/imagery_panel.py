@@ -26,7 +26,7 @@ from pu_geo.ui import frame
 from pu_geo.ui.components import cluster_field, file_picker, job_card, remove_dialog
 from pu_geo.ui.imagery import texts
 from pu_geo.ui.routes import PREFIX
-from pu_geo.wording import when
+from pu_geo.wording import listed, when
 
 _PICTURES = ["tif", "tiff", "png", "jpg", "jpeg"]
 _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "xml", "json"]
@@ -313,7 +313,7 @@ def _repairs(overview: Overview) -> None:
     if set(names_of) == {scene_pair.UNCHANGED}:
         st.caption(texts.UNCHANGED)
         return
-    repairs = " · ".join(f"{texts.some(names)} {words}" for words, names in names_of.items())
+    repairs = " · ".join(f"{listed(names)} {words}" for words, names in names_of.items())
     st.caption(texts.HOW_READ.format(repairs=frame.plain(repairs)))
 
 
@@ -429,7 +429,7 @@ def _lost_group(layout: Layout, group: LostFiles, is_running: bool) -> None:
     changed = [frame.plain(_named(scene)) for scene, state in group.scenes if state == "changed"]
     for names, words in ((missing, texts.MISSING_FILES), (changed, texts.CHANGED_FILES)):
         if names:
-            st.markdown(words.format(scenes=texts.some(names), folder=folder))
+            st.markdown(words.format(scenes=listed(names), folder=folder))
     key = f"lost-{frame.digest([group.old])}"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pu_geo.records import Units
 from pu_geo.wording import plural, shortened
 
@@ -67,7 +65,6 @@ SIZE_VALUE = "{width:,} x {height:,}"
 BANDS_VALUE = "{n} {dtype}, RGB {rgb}"
 HOW_READ = "Changes while reading: {repairs}."
 UNCHANGED = "All scenes are used as they are."
-MORE_NAMES = "{names} and {n} more"
 
 REMOVE_OR_REPLACE, REMOVE = "Remove or replace", "Remove"
 OTHER_FILE = "Another file to take its place"
@@ -251,13 +248,3 @@ def chips_here(n: int, size_px: int, bands: str) -> str:
     '20 chips of 64 px (pre+post)'
     """
     return f"{plural(n, 'chip')} of {size_px} px ({bands})"
-
-
-def some(names: Sequence[str], most: int = 6) -> str:
-    """Write names, the first few of many.
-
-    >>> some(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
-    more = len(names) - most
-    return ", ".join(names) if more <= 0 else MORE_NAMES.format(names=", ".join(names[:most]), n=more)

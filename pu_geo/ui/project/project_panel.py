@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.jobs import JobView
+from pu_geo.project import removals
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import preparation
 from pu_geo.services.project import projects, removing
@@ -201,5 +202,5 @@ def removed(layout: Layout) -> None:
             numbers = [one.number for one in found]
             st.button(  # a callback has the numbers that were drawn: what was removed since stays
                 texts.RECLAIM_NOW.format(size=size(n_bytes)), key="reclaim", type="primary",
-                on_click=frame.does(partial(removing.reclaim, layout, numbers, frame.analyst())),
+                on_click=frame.does(partial(removals.reclaim, layout, numbers, analyst=frame.analyst())),
             )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pu_geo.records import Units
-from pu_geo.wording import plural
+from pu_geo.wording import listed, plural
 
 TITLE = "Project"
 PURPOSE = (
@@ -103,7 +103,6 @@ FILTER = "Filter by name"
 NO_MATCH = "Nothing here to choose."
 TOO_MANY = "{n_shown:,} of {n:,} are shown. Filter by name to see others."
 CUT = "This folder has more entries than can be listed. Write the path into the field instead."
-CHOSEN_MOST = 6
 USE_FOLDER = "Use this folder"
 SELECT_ALL = "Select all {n} shown"
 CLEAR = "Clear"
@@ -148,7 +147,6 @@ def chosen(names: list[str]) -> str:
     """Write which files are chosen, the first few by name.
 
     >>> chosen(["a/pre.tif", "b/pre.tif"])
-    'Chosen: a/pre.tif, b/pre.tif'
+    'Chosen: a/pre.tif and b/pre.tif'
     """
-    more = len(names) - CHOSEN_MOST
-    return f"Chosen: {', '.join(names[:CHOSEN_MOST])}" + (f" and {more} more" if more > 0 else "")
+    return f"Chosen: {listed(names)}"

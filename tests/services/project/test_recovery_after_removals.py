@@ -32,7 +32,7 @@ def replace_all(layout: Layout, table: FootprintTable) -> None:
         contents.remove_footprints(db, gone)
         import_log.import_footprints(db, table, "new.geojson", replaces=True)
 
-    found = removing.footprint_exchange(layout, "new.geojson", gone, [], change, n_same=0, n_new=len(table.wkb))
+    found = removing.footprint_plan(layout, "new.geojson", "footprints", [], gone, change)
     removing.carry_out(layout, replace(found, files=[PICTURES]), "ann", new={PICTURES: made})
 
 

@@ -170,7 +170,7 @@ def test_a_removed_thing_comes_back_equal_until_its_space_is_reclaimed(kind: Kin
     (again,), n_bytes = removing.reclaimable(ranked_town)
     assert n_bytes == removals.trash_bytes(ranked_town) > 0
     assert removing.reclaimable(ranked_town, older_than_days=1) == ([], 0)
-    assert removing.reclaim(ranked_town, [again.number], "ann") == n_bytes
+    assert removals.reclaim(ranked_town, [again.number], analyst="ann") == n_bytes
     assert (removals.trash_bytes(ranked_town), removing.removed(ranked_town)) == (0, [])
     with pytest.raises(ProjectError, match="Nothing was removed that could be brought back"):
         removing.undo(ranked_town, "ann")
