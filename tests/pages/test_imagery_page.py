@@ -91,7 +91,7 @@ def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> 
     table = next(frame.value for frame in app.dataframe if "File" in frame.value.columns and "CRS" in frame.value.columns)
     assert table["File"].tolist()[1:] == ["joplin_00/pre.tif", "joplin_01/pre.tif", "pre.tif (copied into the project)"]
     app.toggle(key="change-scenes").set_value(True).run()
-    app.text_input(key="scene_new_path").set_value("/data/new.tif").run()
+    app.text_area(key="scene_new_paths").set_value("/data/new.tif").run()
     assert "new.tif takes its place" in plain(press(app, "replace-scene"))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from pu_geo.errors import ProjectError, PuGeoError
@@ -21,23 +23,23 @@ def menu_key(name: str) -> str:
 
 
 def button(
-    layout: Layout, kind: Kind, name: str, *, key: str, label: str = texts.REMOVE, path: str = "", disabled: bool = False
+    layout: Layout, kind: Kind, name: str, *, key: str, label: str = texts.REMOVE, paths: Sequence[str] = (), disabled: bool = False
 ) -> None:  # fmt: skip
     """Draw a button that opens the dialog.
 
     Args:
         name: as `removing.plan` takes it.
         key: of this button on its page.
-        path: a file to take the place of a scene, or files of a layer, a line each; "" to remove it.
+        paths: files to take the place of a scene or a layer; none to remove it.
     """
-    subject = (frame.visit(), key, layout.folder, name, path)  # it stays closed on a screen that was left meanwhile
+    subject = (frame.visit(), key, layout.folder, name, *paths)  # it stays closed on a screen that was left meanwhile
     st.button(
-        label, key=key, icon=":material/delete:" if not path else ":material/swap_horiz:", disabled=disabled,
+        label, key=key, icon=":material/delete:" if not paths else ":material/swap_horiz:", disabled=disabled,
         on_click=lambda: st.session_state.update({_OPEN: subject, _TIMES: st.session_state.get(_TIMES, 0) + 1}),
     )  # fmt: skip
     if st.session_state.get(_OPEN) == subject:
-        title = texts.REPLACE_TITLE if path else texts.REMOVE_TITLE
-        st.dialog(title, width="medium", on_dismiss=_close)(_draw)(layout, kind, name, path)
+        title = texts.REPLACE_TITLE if paths else texts.REMOVE_TITLE
+        st.dialog(title, width="medium", on_dismiss=_close)(_draw)(layout, kind, name, paths)
 
 
 def _close() -> None:
@@ -45,9 +47,9 @@ def _close() -> None:
     st.session_state.pop(_SHOWN, None)
 
 
-def _draw(layout: Layout, kind: Kind, name: str, path: str) -> None:
+def _draw(layout: Layout, kind: Kind, name: str, paths: Sequence[str]) -> None:
     try:
-        found = removing.plan(layout, kind, name, path.splitlines())
+        found = removing.plan(layout, kind, name, paths)
     except PuGeoError as error:
         st.error(f"**{frame.plain(error.problem)}**\n\n{frame.plain(error.hint)}", icon=":material/error:")
         return
@@ -62,5 +64,5 @@ def _draw(layout: Layout, kind: Kind, name: str, path: str) -> None:
 
     st.markdown("\n".join(f"- {frame.plain(line)}" for line in found.lines))
     with st.container(horizontal=True):
-        frame.button(texts.REPLACE if path else texts.REMOVE, do, key="removal-do", type="primary", icon=":material/check:")
+        frame.button(texts.REPLACE if paths else texts.REMOVE, do, key="removal-do", type="primary", icon=":material/check:")
         frame.button(texts.KEEP, _close, key="removal-keep")

@@ -15,6 +15,7 @@ import streamlit as st
 from pu_geo.jobs import JobView
 from pu_geo.project.contents import MAX_MB
 from pu_geo.project.layout import RCF, SHARED, Layout
+from pu_geo.project.removals import Kind
 from pu_geo.records import Scene
 from pu_geo.services.imagery import features, layers, preparation, scene_files, scene_pair
 from pu_geo.services.imagery.features import FeatureSets
@@ -282,20 +283,23 @@ def _scene_table(layout: Layout, overview: Overview, is_running: bool) -> None:
     )  # fmt: skip
     _repairs(overview)
     if st.toggle(texts.REMOVE_OR_REPLACE, key="change-scenes"):
-        _change_scene(layout, overview, is_running)
+        _change(layout, "scene", [scene.scene_id for scene in overview.scenes], is_running)
 
 
-def _change_scene(layout: Layout, overview: Overview, is_running: bool) -> None:
+def _change(layout: Layout, kind: Kind, names: Sequence[str], is_running: bool) -> None:
+    """Draw how a scene or a layer is removed, or other files are put in its place."""
     left, right = st.columns([1, 3])
-    name = left.selectbox(texts.SCENE, [scene.scene_id for scene in overview.scenes], key="scene-to-change")
-    right.text_input(texts.OTHER_FILE, key="scene_new_path", placeholder=texts.POST_EXAMPLE, help=texts.OTHER_FILE_HELP)
-    path = "".join(preparation.paths_in(_field("scene_new_path"))[:1])
+    name = left.selectbox(kind.capitalize(), list(names), key=f"{kind}-to-change")
+    field, is_several = f"{kind}_new_paths", kind == "layer"
+    into = file_picker.into_lines if is_several else file_picker.into_field
+    right.text_area(texts.OTHER_FILES[kind], key=field, height=80, help=texts.OTHER_FILES_HELP)
+    paths = preparation.paths_in(_field(field))[: None if is_several else 1]
     with st.container(horizontal=True):
-        remove_dialog.button(layout, "scene", name, key="remove-scene", label=texts.REMOVE_SCENE, disabled=is_running)
-        file_picker.browse_button("scene-new-picker", texts.OTHER_FILE, "scenes", file_picker.into_field("scene_new_path"))
-        if path:
+        remove_dialog.button(layout, kind, name, key=f"remove-{kind}", label=texts.REMOVE, disabled=is_running)
+        file_picker.browse_button(f"{kind}-new-picker", texts.OTHER_FILES[kind], "scenes", into(field), several=is_several)
+        if paths:
             remove_dialog.button(
-                layout, "scene", name, key="replace-scene", label=texts.REPLACE_SCENE, path=path, disabled=is_running
+                layout, kind, name, key=f"replace-{kind}", label=texts.REPLACE, paths=paths, disabled=is_running
             )
 
 
@@ -336,7 +340,7 @@ def _layers(layout: Layout, overview: Overview, is_running: bool) -> None:
         st.dataframe([_layer_row(row) for row in found], hide_index=True, key="layers")
     _add_layer_form(layout, overview, is_running)
     if overview.layer_scenes and st.toggle(texts.REMOVE_OR_REPLACE, key="change-layers"):
-        _change_layer(layout, [row["name"] for row in found], is_running)
+        _change(layout, "layer", [row["name"] for row in found], is_running)
 
 
 def _layer_row(row: Mapping[str, Any]) -> dict[str, object]:
@@ -387,22 +391,6 @@ def _add_layer(layout: Layout) -> None:
         layout, _field("layer_name"), preparation.paths_in(_field("layer_paths")), when=_field("layer_when") or "post",
         kind=_field("layer_kind") or "other", nodata=_field("layer_nodata"),
     )  # fmt: skip
-
-
-def _change_layer(layout: Layout, names: Sequence[str], is_running: bool) -> None:
-    left, right = st.columns([1, 3])
-    name = left.selectbox(texts.LAYER, list(names), key="layer-to-change")
-    right.text_area(texts.OTHER_FILES, key="layer_new_paths", height=80, help=texts.OTHER_FILES_HELP)
-    paths = "\n".join(preparation.paths_in(_field("layer_new_paths")))
-    with st.container(horizontal=True):
-        remove_dialog.button(layout, "layer", name, key="remove-layer", label=texts.REMOVE_LAYER, disabled=is_running)
-        file_picker.browse_button(
-            "layer-new-picker", texts.BROWSE_LAYER, "scenes", file_picker.into_lines("layer_new_paths"), several=True
-        )
-        if paths:
-            remove_dialog.button(
-                layout, "layer", name, key="replace-layer", label=texts.REPLACE_LAYER, path=paths, disabled=is_running
-            )
 
 
 # Scene files that are missing or changed

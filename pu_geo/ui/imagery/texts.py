@@ -66,10 +66,9 @@ BANDS_VALUE = "{n} {dtype}, RGB {rgb}"
 HOW_READ = "Changes while reading: {repairs}."
 UNCHANGED = "All scenes are used as they are."
 
-REMOVE_OR_REPLACE, REMOVE = "Remove or replace", "Remove"
-OTHER_FILE = "Another file to take its place"
-OTHER_FILE_HELP = "Leave it empty to remove the scene."
-REPLACE_SCENE, REMOVE_SCENE = "Replace this scene", "Remove this scene"
+REMOVE_OR_REPLACE, REMOVE, REPLACE = "Remove or replace", "Remove", "Replace"
+OTHER_FILES = {"scene": "Another file to take its place", "layer": "Other files to take its place, one path a line"}
+OTHER_FILES_HELP = "Leave it empty to remove it."
 CAN_UNDO = "The Project screen brings it back, until its space is reclaimed."
 
 # Layers beside pre and post
@@ -91,8 +90,6 @@ LAYER_KINDS = {
 LAYER_KIND_HELP = "Names the unit. A SAR amplitude is read as 20 log10 of it, in decibels; 0 is no data then."
 LAYER_NODATA, LAYER_NODATA_EXAMPLE = "No-data value if missing", "-9999"
 ADD_LAYER, BROWSE_LAYER = "Add this layer", "Choose files of a layer"
-OTHER_FILES, OTHER_FILES_HELP = "Other files to take its place, one path a line", "Leave it empty to remove the layer."
-REMOVE_LAYER, REPLACE_LAYER = "Remove this layer", "Replace this layer"
 NOT_IN_CHIPS, ALL_HAVE_IT, SOME_LACK_IT = "not in the chips yet", "none", "{n:,} of {of:,}"
 
 # Scene files that are missing or changed
