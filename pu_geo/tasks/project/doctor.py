@@ -238,8 +238,8 @@ def _orphans(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
             "orphans", "note", words, f"They take {_size(chips)}; a job that failed left them, and they can be removed."
         )
     if n_bytes := removals.trash_bytes(layout):
-        n = sum(one.state == "removed" for one in removals.all_removals(db))
-        words = f"What was removed takes {size(n_bytes)}; {plural(n, 'removal')} can be undone."
+        n = len(removals.not_ended(db))
+        words = f"What was removed takes {size(n_bytes)}; {plural(n, 'removal')} can be undone, the newest first."
         yield Finding(
             "trash", "ok", words, f"pu-geo removed {layout.folder} lists them; pu-geo empty-trash frees the space."
         )

@@ -48,8 +48,7 @@ def remove_scene(job: Job, *, name: str, analyst: str) -> dict[str, object]:
 
 
 def replace_scene(
-    job: Job, *, name: str, path: str, analyst: str, bands: Sequence[int] | None = None, crs: str | None = None,
-    pixel_m: float | None = None,
+    job: Job, *, name: str, path: str, analyst: str, bands: Sequence[int] | None = None, crs: str | None = None
 ) -> dict[str, object]:  # fmt: skip
     """Put another file in the place of a scene, of its date; the rest is as in `remove_scene` and `add_scenes`.
 
@@ -65,8 +64,8 @@ def replace_scene(
     scenes = _checked_scenes(job, but=name)
     old = next(scene for scene in scenes if scene.scene_id == name)
     rgb = rgb_of(bands)
-    is_as_wide = pixel_m is None and is_local(old.crs)
-    pixel_m = old.transform[0] if is_as_wide else pixel_m
+    is_as_wide = is_local(old.crs)
+    pixel_m = old.transform[0] if is_as_wide else None
     job.report(0.0, f"checking {path}")
     described, is_as_before = _as_before(
         lambda crs: next(in_child.describe_each([path], bands=rgb, crs=crs, pixel_m=pixel_m)), [path], crs, old

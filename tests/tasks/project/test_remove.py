@@ -9,7 +9,7 @@ import shutil
 import signal
 import sqlite3
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import date
@@ -22,7 +22,6 @@ import pytest
 import shapely
 from cli_parts import CommandLine
 from scale_parts import clicking, stored_clicks
-from shapely.affinity import translate
 from small_parts import add_chips, add_run, answer, in_tiers, job_of, op_of, square_table
 
 from pu_geo import jobs
@@ -35,7 +34,7 @@ from pu_geo.services.imagery import preparation, scene_files, scene_pair
 from pu_geo.services.project import choices, projects, removing
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import run_card
-from pu_geo.tasks.imagery.footprints import add_aoi, add_footprints
+from pu_geo.tasks.imagery.footprints import add_aoi
 from pu_geo.tasks.imagery.layers import add_layer
 from pu_geo.tasks.imagery.scenes import Drawn
 from pu_geo.tasks.job import Job
@@ -249,57 +248,6 @@ def put_back(source: Path, layout: Layout) -> None:
     shutil.copytree(source, layout.folder)
 
 
-def write_footprints(path: Path, layout: Layout, ids: Sequence[str], *, moved: Sequence[str] = (), new: int = 0) -> str:
-    """Write a GeoJSON file of some of the project's footprints, some of them moved by a metre, and new ones."""
-    with store.connect(layout) as db:
-        shapes = [shapely.from_wkb(wkb) for wkb in contents.outlines(db, ids)]
-        crs = contents.grid(db).crs
-    placed = [translate(each, float(building in moved)) for building, each in zip(ids, shapes, strict=True)]
-    fresh = [translate(shapes[0], 0.0, -3.0 - i) for i in range(new)]
-    table = {"id": [*ids, *(f"n{i}" for i in range(new))]}
-    geopandas.GeoDataFrame(table, geometry=[*placed, *fresh], crs=crs).to_file(path, driver="GeoJSON")
-    return str(path)
-
-
-@pytest.mark.slow
-def test_labels_stay_where_footprints_are_replaced(ranked_town: Layout, tmp_path: Path) -> None:
-    ids, before = store.call(ranked_town, contents.building_ids), state(ranked_town)
-    answers = store.call(ranked_town, labels.current_labels)
-    file = write_footprints(tmp_path / "new.geojson", ranked_town, ids[:1] + ids[3:], moved=[ids[4]], new=1)
-    planned = task.replace_footprints(job_of(ranked_town, "dry"), path=file, analyst="ann")
-    assert planned["removal"] is None
-    assert state(ranked_town) == before
-    words = " ".join(planned["plan"])
-    assert (
-        f"{len(ids) - 3} stay as they are, 1 get another outline, 1 are new, 2 have no building at their place in the new file and go"
-        in words
-    )
-    assert f"{len({*ids[1:3]} & {*answers})} buildings with an answer" in words
-    with pytest.raises(ProjectError, match="since the two were compared"):
-        task.replace_footprints(job_of(ranked_town, "late"), path=file, analyst="ann", confirmed=["another plan"])
-    task.replace_footprints(job_of(ranked_town, "do"), path=file, analyst="ann", confirmed=planned["plan"])
-    assert store.call(ranked_town, contents.building_ids) == [*ids[:1], *ids[3:], "n0"]
-    kept = {building: label for building, label in answers.items() if building not in ids[1:3]}
-    assert store.call(ranked_town, labels.current_labels) == kept
-    n_positive = sum(label == "positive" for label in kept.values())
-    assert projects.summary(ranked_town).n_positive == store.call(ranked_town, labels.pu_set).is_positive.sum() == n_positive
-    removing.undo(ranked_town, "ann")
-    assert state(ranked_town) == before
-    assert store.call(ranked_town, labels.current_labels) == answers
-    # labels of a building count again once a later file has it
-    building = next(iter(answers))
-    file = write_footprints(tmp_path / "one.geojson", ranked_town, [building])
-    events = store.call(ranked_town, labels.last_event)
-    remove(ranked_town, "footprints", json.dumps([building]))
-    with store.connect(ranked_town) as db:
-        assert building not in {*labels.current(db), *labels.current_labels(db)}
-        assert building in labels.current_labels(db, at=events)
-        assert db.execute("SELECT count(*) FROM label_event WHERE building_id = ?", (building,)).fetchone()[0] > 0
-    add_footprints(job_of(ranked_town, "add"), path=file)
-    assert store.call(ranked_town, labels.current_labels) == answers
-    assert store.call(ranked_town, labels.last_event) == events
-
-
 def test_a_click_while_footprints_are_removed_is_not_lost(project: Layout) -> None:
     with clicking(project, ["b5"]) as clicked:
         for _ in range(5):
@@ -463,7 +411,12 @@ def test_a_run_whose_chips_or_footprints_were_removed_says_so_and_keeps_its_labe
 @pytest.mark.slow
 def test_a_command_replaces_footprints_after_it_compared_them(ranked_town: Layout, run: CommandLine, tmp_path: Path) -> None:
     folder, ids = ranked_town.folder, store.call(ranked_town, contents.building_ids)
-    file = write_footprints(tmp_path / "new.geojson", ranked_town, ids[1:])
+    with store.connect(ranked_town) as db:
+        shapes, crs = shapely.from_wkb(contents.outlines(db, ids[1:])), contents.grid(db).crs
+    file = tmp_path / "new.geojson"
+    geopandas.GeoDataFrame({"id": ids[1:]}, geometry=shapes, crs=crs).to_file(file)
+    with pytest.raises(ProjectError, match="since the two were compared"):
+        task.replace_footprints(job_of(ranked_town), path=str(file), analyst="ann", confirmed=["another plan"])
     assert "1 have no building at their place in the new file and go" in run.text(
         "replace", folder, "footprints", file, "--dry-run"
     )
