@@ -196,12 +196,11 @@ def settle(layout: Layout) -> None:
 def _settle(layout: Layout) -> None:
     states = {one.op: one.state for one in store.call(layout, all_removals)}
     for folder in _folders(layout):
-        state = states.get(
-            folder.name
-        )  # None: it never came about, or the database was restored from a backup made before it
+        # One that is not in the log never came about, or the database was restored from a backup made before it.
+        state = states.get(folder.name, "undone")
         if state == "removed":
             continue
-        if state != "reclaimed":
+        if state == "undone":
             for path in _files_of(folder) or ():
                 if (folder / _OLD / path).exists():  # else it was not moved yet, or is back
                     remove_path(layout.path(path))  # what took its place
@@ -211,8 +210,10 @@ def _settle(layout: Layout) -> None:
 
 def _files_of(folder: Path) -> list[str] | None:
     """Return the paths that a removal moved into its folder; None where no removal made it, or they cannot be read."""
-    if not _OP.fullmatch(folder.name) or not (folder / _OLD).exists():
-        return [] if _OP.fullmatch(folder.name) else None
+    if not _OP.fullmatch(folder.name):
+        return None
+    if not any((folder / name).exists() for name in (_FILES, _OLD)):
+        return []  # it was stopped before it moved one
     with suppress(OSError, ValueError):
         paths = json.loads((folder / _FILES).read_text(encoding="utf-8"))
         if isinstance(paths, list) and all(isinstance(path, str) and contents.is_inside(path) for path in paths):
@@ -285,8 +286,8 @@ def undo(layout: Layout, *, analyst: str) -> Removal:
 
 def _check_undoable(db: sqlite3.Connection, layout: Layout, one: Removal) -> None:
     folder = one.folder(layout)
-    files = _files_of(folder) or []
-    if not folder.is_dir() or not all((folder / _OLD / path).exists() for path in files):
+    files = _files_of(folder)
+    if files is None or not folder.is_dir() or not all((folder / _OLD / path).exists() for path in files):
         raise _refused(one, f"its files are not in {folder} any more")
     if again := [path for path in files if one.kind not in OF_IMAGERY and layout.path(path).exists()]:
         raise _refused(one, f"{again[0]} is in the project again", "Remove that first.")

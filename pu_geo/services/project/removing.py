@@ -79,12 +79,12 @@ def plan(layout: Layout, kind: Kind, name: str, paths: Sequence[str] = ()) -> Pl
     return KINDS[kind](layout, name)
 
 
-def start(layout: Layout, found: Plan, analyst: str) -> Removal | None:
-    """Do what a plan says: at once, or in a job of its own, where None is returned. Raises as `carry_out`, or as `jobs.start`."""
-    if not found.task:
-        return carry_out(layout, found, analyst)
-    jobs.start(layout, found.task, {**found.args, "analyst": analyst})
-    return None
+def start(layout: Layout, found: Plan, analyst: str) -> None:
+    """Do what a plan says: at once, or in a job of its own. Raises as `carry_out`, or as `jobs.start`."""
+    if found.task:
+        jobs.start(layout, found.task, {**found.args, "analyst": analyst})
+    else:
+        carry_out(layout, found, analyst)
 
 
 def carry_out(
