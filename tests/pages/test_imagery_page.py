@@ -147,7 +147,7 @@ def test_files_that_were_moved_are_found_again_and_a_wrong_one_is_refused(tmp_pa
     assert "missing or changed" not in plain(app)
     there.rename(tmp_path / "elsewhere")
     app = show("imagery", layout)
-    assert f"post-1 (a.tif), post-2 (b_[link](x.y).tif)**: no longer in {there}." in plain(app)
+    assert f"post-1 (a.tif) and post-2 (b_[link](x.y).tif)**: no longer in {there}." in plain(app)
     assert "No file or folder was named." in plain(press(app, "Find the files"))
     field(app, "The folder where these files are now").input(str(tmp_path / "elsewhere")).run()
     press(app, "Find the files")
