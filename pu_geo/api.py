@@ -40,6 +40,7 @@ from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import choices, projects
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import comparing, feature_comparison, layer_comparison, models, run_card, training
+from pu_geo.wording import listed
 
 if TYPE_CHECKING:
     import geopandas
@@ -49,7 +50,6 @@ PathOrText = str | Path
 Files = PathOrText | Sequence[PathOrText]
 CHOSEN = "chosen"
 DETAILS = ("reason", "damage_types", "absent_types", "comment", "grade")
-MOST_NAMED = 3
 """Ids that a refusal names; of the others it has the number."""
 
 
@@ -436,7 +436,7 @@ class Project:
             if not (unknown := [building for building in ids if building not in known]):
                 raise
             raise ProjectError(
-                f"{error.problem} Not in this project: {_some(unknown)}.",
+                f"{error.problem} Not in this project: {listed([repr(str(one)) for one in unknown])}.",
                 "Take ids from `project.building_ids()`, or from the index of `project.footprints()`.",
             ) from error
 
@@ -962,11 +962,6 @@ def _kind(value: object) -> str:
     """Return what a value is, for refusals: never the value, which may be an array."""
     shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
     return f"A {type(value).__name__}{shape}"
-
-
-def _some(ids: Sequence[object]) -> str:
-    named = ", ".join(repr(str(one)) for one in ids[:MOST_NAMED])
-    return f"{named} and {len(ids) - MOST_NAMED:,} more" if len(ids) > MOST_NAMED else named
 
 
 def _run_name(run: RunName) -> str:

@@ -12,11 +12,11 @@ from typing import Literal
 
 from pu_geo.errors import ImageryError
 from pu_geo.records import Scene
+from pu_geo.wording import listed
 
 END_BYTES = 65_536
 State = Literal["same", "touched", "changed", "missing"]
 _BLOCK_BYTES = 8 * 1024**2
-_MOST_NAMED = 3
 
 
 def sha256_of(path: Path, each: Callable[[int], None] | None = None) -> str:
@@ -142,8 +142,7 @@ def _leads_out(path: Path) -> bool:
 
 
 def _named(scenes: Sequence[Scene]) -> str:
-    more = f" and {len(scenes) - _MOST_NAMED} more" if len(scenes) > _MOST_NAMED else ""
-    return ", ".join(f"{scene.scene_id} ({scene.path})" for scene in scenes[:_MOST_NAMED]) + more
+    return listed([f"{scene.scene_id} ({scene.path})" for scene in scenes])
 
 
 def relink_command(scenes: Sequence[Scene], project: Path | None = None) -> str:

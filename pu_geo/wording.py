@@ -7,6 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime, tzinfo
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+LABEL_WORDS = {
+    "positive": "damaged",
+    "not_damaged": "not damaged",
+    "not_assessable": "not assessable",
+    "cleared": "not reviewed",
+}
 _EXACT = 1e-9  # what 100 * 0.29 misses 29 by is no reason to round outward
 
 
@@ -28,14 +34,14 @@ def plural(n: int, one: str, several: str | None = None) -> str:
     return f"{n:,} {one if n == 1 else several or f'{one}s'}"
 
 
-def listed(names: Sequence[str], most: int | None = None) -> str:
-    """Write names as a list, all of them or no more than some.
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Write names as a list, the first few of many.
 
     >>> listed(["pre+post"]), listed(["pre+post", "sar-post", "dsm"]), listed(["a", "b", "c"], 1)
     ('pre+post', 'pre+post, sar-post and dsm', 'a and 2 more')
     """
-    if most is not None and len(names) > most:
-        names = [*names[:most], f"{len(names) - most} more"]
+    if len(names) > most:
+        names = [*names[:most], f"{len(names) - most:,} more"]
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 

@@ -139,6 +139,16 @@ def job_of(layout: Layout, name: str = "job") -> Job:
     return Job(layout, folder)
 
 
+def replace_footprints(layout: Layout, path: Path, *, shift: bool = False) -> Any:
+    """Put the footprints of a file in the place of all that are here, as a person does who read the plan; return it."""
+    from pu_geo.tasks.project import remove
+
+    for_job, given = job_of(layout, "replace"), dict[str, Any](path=str(path), analyst="ann", shift=shift)
+    plan = remove.replace_footprints(for_job, **given)["plan"]
+    remove.replace_footprints(for_job, **given, confirmed=plan)
+    return plan
+
+
 def small_grid() -> Grid:
     return Grid("EPSG:32615", WKT_UTM15, (0.5, 0.0, 499_990.0, 0.0, -0.5, 4_000_020.0), 800, 80, 0.5)
 

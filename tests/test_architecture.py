@@ -26,7 +26,7 @@ OURS: dict[str, set[str]] = {
     "records": {"errors"},
     "files": {"errors"},
     "free_memory": set(),
-    "scene_state": {"errors", "records"},
+    "scene_state": {"errors", "records", "wording"},
     "spreadsheets": set(),
     "wording": set(),
     "losses": {"errors"},

@@ -11,7 +11,6 @@ import typer
 from pu_geo.cli.run import Bands, Cluster, File, FileCrs, Json, Project, Screen, absolute, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.records import FeatureRequest
-from pu_geo.services.annotate import labeling
 from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import computers, projects
 from pu_geo.wording import percent, plural
@@ -302,18 +301,14 @@ def make_features(
     use: Annotated[
         str | None, typer.Option(metavar="[NAME]", help="use a set from now on: the one just made, or one that is there")
     ] = None,
-    remove: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="remove a set; runs of it stay, and `pu-geo undo-removal` brings it back"),
-    ] = None,
     is_list: Annotated[bool, typer.Option("--list", help="list the sets of the newest chips")] = False,
     cluster: Cluster = "",
     as_json: Json = False,
 ) -> None:
     """Make another set of frozen features of the chips, choose the one that is used, or list them."""
     layout = projects.find(project)
-    if [backbone is not None, remove is not None, is_list].count(True) > 1 or (remove is not None and use is not None):
-        raise PuGeoError("--backbone, --remove and --list are steps of their own.", "Give one of them.")
+    if backbone is not None and is_list:
+        raise PuGeoError("--backbone and --list are steps of their own.", "Give one of them.")
     if backbone is not None:
         if use:
             raise PuGeoError(f"--use {use} names a set, and --backbone makes one.", "Write --use alone to use the new one.")
@@ -332,14 +327,9 @@ def make_features(
         raise PuGeoError("--use names no set.", f"Write its name: `pu-geo features {project} --list` has them.")
     if use is not None:
         features.choose(layout, use)
-    was_used = features.overview(layout).in_use
-    if remove is not None:
-        features.remove(layout, remove, labeling.default_analyst())
     found = features.overview(layout)
     rows = [features.as_row(one, found.in_use) for one in found.sets]
     lines = [f"{'*' if row['is_in_use'] else ' '} {row['words']}; {row['n_features']:,} features" for row in rows]
-    if remove is not None and remove == was_used:
-        lines.append(f"{remove} was the set in use: from now on it is {found.in_use}. Train again; runs of it stay.")
     words = "\n".join([*lines, found.note or "* is used where no other set is named."]) if rows else _NO_CHIPS
     show({"sets": rows, "in_use": found.in_use, "note": found.note}, words, as_json)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from pu_geo.cli.run import Analyst, Bands, FileCrs, Json, Project, Screen, absol
 from pu_geo.errors import PuGeoError
 from pu_geo.files import elsewhere, is_ours, make_folder
 from pu_geo.methods.catalog import DEFAULT_METHOD
-from pu_geo.project import backups, events, store
+from pu_geo.project import backups, events, removals, store
 from pu_geo.project.layout import Layout, find_project
 from pu_geo.services.annotate import labeling
 from pu_geo.services.imagery import preparation
@@ -222,7 +223,7 @@ def remove(
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="ids of scenes, layers, chips, features, runs or versions; of footprints: all, outside-aoi, file:NAME, or building ids",
+            help="id of a scene, layer, chips, features, run or version; of footprints: all, outside-aoi, file:NAME, or building ids",
             show_default=False,
         ),
     ],
@@ -232,20 +233,20 @@ def remove(
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
-    """Remove scenes, layers, footprints, chips, features, runs or exports, until their space is reclaimed. Labels stay."""
+    """Remove a scene, layer, footprints, chips, features, a run or an export, until its space is reclaimed. Labels stay."""
     layout, who = projects.find(project), analyst or labeling.default_analyst()
-    for name in removing.as_names(kind, names):
-        found = removing.plan(layout, kind, name)
-        if dry_run:
-            show(removing.as_row(found), "\n".join(found.lines), as_json)
-            continue
-        _confirm(found.lines, yes, as_json)
-        if (task := removing.task_of(found)) is None:
-            number = removing.remove(layout, kind, name, who).number
-        else:
-            number = run_job(layout, task[0], {**task[1], "analyst": who}, as_json)["removal"]
-        words = f"Removed {found.title}. `pu-geo undo-removal {project} {number}` brings it back."
-        show({**removing.as_row(found), "removal": number}, words, as_json)
+    if len(names) > 1 and kind != "footprints":
+        raise PuGeoError(f"`remove {kind}` takes one name; {len(names)} were given.", "Remove them one after the other.")
+    found = removing.plan(layout, kind, names[0] if len(names) == 1 else json.dumps(names))
+    if dry_run:
+        show(found.as_row(), "\n".join(found.lines), as_json)
+        return
+    _confirm(found.lines, yes, as_json)
+    if found.task:
+        run_job(layout, found.task, {**found.args, "analyst": who}, as_json)
+    else:
+        removing.start(layout, found, who)
+    show(found.as_row(), f"Removed {found.title}. `pu-geo undo-removal {project}` brings it back.", as_json)
 
 
 @screen.verb(
@@ -288,36 +289,32 @@ def replace(
         raise PuGeoError(
             f"`replace {kind}` takes {wanted[kind]}; {len(names)} were named.", "`pu-geo replace --help` shows examples."
         )
-    for option, value, kinds in (
-        ("--bands", bands, ["scene"]),
-        ("--nodata", nodata, ["layer"]),
-        ("--shift", shift, ["footprints"]),
-    ):
-        if value not in ("", None, False) and kind not in kinds:
-            raise PuGeoError(f"{option} says nothing of a {kind}.", "Leave it away.")
-    path = absolute(names[-1])
-    args: dict[str, Any]
-    if kind == "scene":
-        found = removing.replacement(layout, names[0], path)
-        title, lines, row = found.title, found.lines, removing.as_row(found)
-        task, args = "replace_scene", {"name": names[0], "path": path, "crs": crs, "analyst": who}
-        args["bands"] = preparation.bands_in(bands)
-    elif kind == "layer":
-        paths = [*map(absolute, names[1:])]
-        found = removing.layer_replacement(layout, names[0], paths)
-        title, lines, row = found.title, found.lines, removing.as_row(found)
-        task, args = "replace_layer", {"name": names[0], "paths": paths, "crs": crs, "nodata": nodata, "analyst": who}
-    else:
-        task, args = "replace_footprints", {"path": path, "crs": crs, "shift": shift, "analyst": who}
-        row = dict(run_job(layout, task, {**args, "dry_run": True}, as_json))
+    given = {
+        "bands": (preparation.bands_in(bands), "scene"),
+        "nodata": (nodata, "layer"),
+        "shift": (shift or None, "footprints"),
+    }
+    args: dict[str, Any] = {"crs": crs, "analyst": who}
+    for option, (value, of_kind) in given.items():
+        if value is not None and kind != of_kind:
+            raise PuGeoError(f"--{option} says nothing of a {kind}.", "Leave it away.")
+        args |= {option: value} if value is not None else {}
+    paths = [*map(absolute, names[kind != "footprints" :])]
+    if kind == "footprints":
+        task, args["path"] = "replace_footprints", paths[0]
+        row = dict(run_job(layout, task, args, as_json))
         title, lines = str(row["title"]), [str(line) for line in row["plan"]]
         args["confirmed"] = lines
+    else:
+        found = removing.plan(layout, kind, names[0], paths)
+        task, title, lines, row = found.task, found.title, [*found.lines], found.as_row()
+        args |= found.args
     if dry_run:
         show(row, "\n".join(lines), as_json)
         return
     _confirm(lines, yes, as_json)
     result = run_job(layout, task, args, as_json)
-    words = f"Changed {title}. `pu-geo undo-removal {project} {result['removal']}` brings back what was there."
+    words = f"Changed {title}. `pu-geo undo-removal {project}` brings back what was there."
     show(result, "\n".join([words, *result.get("notes", [])]), as_json)
 
 
@@ -340,27 +337,21 @@ def _confirm(lines: Sequence[str], yes: bool, as_json: bool) -> None:
 
 @screen.verb("removed", "joplin.pugeo")
 def removed(project: Project, *, as_json: Json = False) -> None:
-    """List what was removed and can be brought back."""
+    """List what was removed and is still there, the newest first: that one can be brought back."""
     layout = projects.find(project)
     found = removing.removed(layout)
     for one in found:
         row = removing.removed_row(layout, one)
-        show(row, f"{one.number:4}  {row['at']}  {row['size']:>8}  {row['title']}  ({row['analyst']})", as_json)
+        show(row, f"{row['at']}  {row['size']:>8}  {row['title']}  ({row['analyst']})", as_json)
     if not found and not as_json:
         print("Nothing was removed, or all of it was brought back or its space reclaimed.")
 
 
-@screen.verb("undo-removal", "joplin.pugeo 3")
-def undo_removal(
-    project: Project,
-    number: Annotated[int, typer.Argument(metavar="N", help="its number in `pu-geo removed`", show_default=False)],
-    *,
-    analyst: Analyst = None,
-    as_json: Json = False,
-) -> None:
-    """Bring back what was removed."""
-    one = removing.undo(projects.find(project), number, analyst or labeling.default_analyst())
-    show({"undone": one.number, "kind": one.kind, "name": one.name}, f"Brought back {one.facts['title']}.", as_json)
+@screen.verb("undo-removal", "joplin.pugeo")
+def undo_removal(project: Project, *, analyst: Analyst = None, as_json: Json = False) -> None:
+    """Bring back what was removed or replaced last; again, what was removed before that."""
+    one = removing.undo(projects.find(project), analyst or labeling.default_analyst())
+    show({"kind": one.kind, "name": one.name}, f"Brought back {one.facts['title']}.", as_json)
 
 
 @screen.verb("empty-trash", "joplin.pugeo --older-than 30")
@@ -379,13 +370,13 @@ def empty_trash(
     layout = projects.find(project)
     found, n_bytes = removing.reclaimable(layout, older_than)
     numbers = [one.number for one in found]
-    result = {"removals": numbers, "bytes": n_bytes}
-    lines = [*(f"{one.number}: {one.facts['title']}" for one in found), removing.reclaim_words(len(found), n_bytes)]
+    result = {"removals": len(found), "bytes": n_bytes}
+    lines = [*(str(one.facts["title"]) for one in found), removing.reclaim_words(len(found), n_bytes)]
     if dry_run or not found:
         show(result, "\n".join(lines), as_json)
         return
     _confirm(lines, yes, as_json)
-    freed = removing.reclaim(layout, numbers, analyst or labeling.default_analyst())
+    freed = removals.reclaim(layout, numbers, analyst=analyst or labeling.default_analyst())
     show(
         {**result, "bytes": freed},
         f"Freed {size(freed)}; {wording.plural(len(found), 'removal')} cannot be undone any more.",

@@ -18,8 +18,6 @@ class Task:
         needs_torch: its import loads torch, which takes some seconds: a stage of its own for whoever waits.
         needs_device: it uses the device for long, so it waits in the line of this machine.
         can_pause: it keeps its state on the disk and goes on from there.
-        reads_runs: without a run named in its arguments it may read any.
-        writes_exports: it writes into `exports/`.
         only_reads: it writes nothing into the project.
     """
 
@@ -31,8 +29,6 @@ class Task:
     needs_torch: bool = False
     needs_device: bool = False
     can_pause: bool = False
-    reads_runs: bool = False
-    writes_exports: bool = False
     only_reads: bool = False
 
 
@@ -65,14 +61,7 @@ TASKS = {
         "pu_geo.tasks.imagery.footprints:add_aoi", "Setting the area of interest", panel="footprints", is_exclusive=True
     ),
     "add_areas": Task("pu_geo.tasks.damage_map.areas:add_areas", "Adding areas", screen="damage_map", panel="areas"),
-    "sum_up": Task(
-        "pu_geo.tasks.damage_map.areas:sum_up",
-        "Summary by area",
-        screen="damage_map",
-        reads_runs=True,
-        writes_exports=True,
-        panel="areas",
-    ),
+    "sum_up": Task("pu_geo.tasks.damage_map.areas:sum_up", "Summary by area", screen="damage_map", panel="areas"),
     "add_grid": Task(
         "pu_geo.tasks.imagery.footprints:add_grid", "Creating a grid of cells", panel="footprints", is_exclusive=True
     ),
@@ -112,7 +101,6 @@ TASKS = {
         panel="model",
         needs_torch=True,
         needs_device=True,
-        reads_runs=True,
     ),
     "federate_lead": Task(
         "pu_geo.tasks.train.federate_lead:federate_lead",
@@ -158,18 +146,13 @@ TASKS = {
         needs_torch=True,
         needs_device=True,
     ),
-    "embed": Task(
-        "pu_geo.tasks.explore.embed:embed", "UMAP", screen="explore", needs_torch=True, reads_runs=True, panel="umap"
-    ),
-    "cluster": Task(
-        "pu_geo.tasks.explore.cluster:cluster", "Clustering", screen="explore", panel="clusters", reads_runs=True
-    ),
+    "embed": Task("pu_geo.tasks.explore.embed:embed", "UMAP", screen="explore", needs_torch=True, panel="umap"),
+    "cluster": Task("pu_geo.tasks.explore.cluster:cluster", "Clustering", screen="explore", panel="clusters"),
     "outliers": Task(
         "pu_geo.tasks.explore.outliers:find_outliers",
         "Search for odd chips and duplicates",
         screen="explore",
         panel="outliers",
-        reads_runs=True,
     ),
     "discover": Task(
         "pu_geo.tasks.explore.discover:discover",
@@ -179,33 +162,12 @@ TASKS = {
         needs_torch=True,
         needs_device=True,
         can_pause=True,
-        reads_runs=True,
     ),
-    "export": Task(
-        "pu_geo.tasks.damage_map.export:export",
-        "Export",
-        screen="damage_map",
-        panel="export",
-        reads_runs=True,
-        writes_exports=True,
-        only_reads=True,
-    ),
+    "export": Task("pu_geo.tasks.damage_map.export:export", "Export", screen="damage_map", panel="export", only_reads=True),
     "export_selection": Task(
-        "pu_geo.tasks.damage_map.export:export_selection",
-        "Exporting a selection",
-        screen="explore",
-        reads_runs=True,
-        writes_exports=True,
-        panel="selection",
+        "pu_geo.tasks.damage_map.export:export_selection", "Exporting a selection", screen="explore", panel="selection"
     ),
-    "publish": Task(
-        "pu_geo.tasks.damage_map.publish:publish",
-        "Export",
-        screen="damage_map",
-        panel="export",
-        reads_runs=True,
-        writes_exports=True,
-    ),
+    "publish": Task("pu_geo.tasks.damage_map.publish:publish", "Export", screen="damage_map", panel="export"),
     "remove_scene": Task("pu_geo.tasks.project.remove:remove_scene", "Removing a scene", panel="scenes", is_exclusive=True),
     "replace_scene": Task(
         "pu_geo.tasks.project.remove:replace_scene", "Replacing a scene", panel="scenes", is_exclusive=True

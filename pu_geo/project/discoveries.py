@@ -22,6 +22,7 @@ from pu_geo.project import decisions
 from pu_geo.project.decisions import Decision
 from pu_geo.project.layout import Layout, read_array, read_json, write_array, write_facts, write_json
 from pu_geo.project.store import now, transaction
+from pu_geo.wording import listed
 
 NAMED, REVIEWED = "damage_type", "groups"
 FACTS, IDS, GROUPS, MEMBERSHIP = "discovery.json", "building_ids.json", "groups.npy", "membership.npy"
@@ -113,7 +114,7 @@ def load(layout: Layout, discovery_id: str) -> Discovery:
             ids = read_json(folder / IDS)
             arrays = (read_array(folder / name) for name in (GROUPS, MEMBERSHIP))
             return Discovery(facts, ids, *arrays)
-    names = ", ".join(str(facts["discovery"]) for facts in known[:5]) or "none yet"
+    names = listed([str(facts["discovery"]) for facts in known]) or "none yet"
     raise ProjectError(
         f"This project has no discovery {discovery_id!r}; there are: {names}.",
         "Name one of them, or make one on the Explore page or with `pu-geo discover`.",

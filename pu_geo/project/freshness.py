@@ -21,7 +21,6 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import Layer, Scene, scene_fingerprint
 
 CUT_AGAIN = "Cut chips again on the Imagery page, or with `pu-geo chip`."
-MOST_NAMED = 3
 
 
 def made_from(db: sqlite3.Connection, layout: Layout, shown: Collection[str], ids: Sequence[str]) -> dict[str, object]:
@@ -84,8 +83,7 @@ class Freshness:
         """Return in a sentence which former pictures the chips show; "" where they show none."""
         if not self.gone:
             return ""
-        more = [f"{len(self.gone) - MOST_NAMED} more"] if len(self.gone) > MOST_NAMED else []
-        what = wording.listed([*self.gone[:MOST_NAMED], *more])
+        what = wording.listed(self.gone)
         return f"The chips show {what}, which {'was' if len(self.gone) == 1 else 'were'} removed, replaced or moved since."
 
     @property

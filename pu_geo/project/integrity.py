@@ -14,6 +14,7 @@ import numpy as np
 
 from pu_geo.errors import printable
 from pu_geo.project import salvage, schema
+from pu_geo.wording import listed
 
 CHECKED_AT_ONCE = 100 * 1024**2  # bytes; larger files are checked in a thread beside
 _TEXTS = (
@@ -152,7 +153,7 @@ def _broken_outlines(db: sqlite3.Connection) -> int:
 def _what(db: sqlite3.Connection, words: str) -> str:
     """Return which tables cannot be read as people call them, and what SQLite reports."""
     unread = [name for table, name in _PEOPLE_CALL.items() if not _is_readable(db, table)]
-    some = f"{', '.join(unread[:-1])} and {unread[-1]}" if len(unread) > 1 else "".join(unread)
+    some = listed(unread)
     detail = words.removeprefix("*** in database main ***").strip().splitlines()[0] if words.strip() else "unreadable"
     return f"{some} cannot be read as a whole ({detail})" if some else f"a part of it cannot be read ({detail})"
 

@@ -34,6 +34,7 @@ from pu_geo.project.layout import (
 )
 from pu_geo.project.store import is_writable, now, transaction
 from pu_geo.records import DEFAULT_METHOD, NOT_IN_RUN, RunFacts
+from pu_geo.wording import listed
 
 TYPE_SCORES = "type_scores"
 _ADD = "INSERT INTO run (run_id, method, created_at, facts) VALUES (?, ?, ?, ?)"
@@ -286,7 +287,7 @@ def find(db: sqlite3.Connection, run_id: str) -> RunFacts:
     for facts in found:
         if facts.run_id == run_id:
             return facts
-    known = ", ".join(facts.run_id for facts in found[:5]) or "none yet"
+    known = listed([facts.run_id for facts in found]) or "none yet"
     raise ProjectError(
         f"This project has no run {run_id!r}; its runs are: {known}.",
         "Name one of them, or make one with `pu-geo rank` or `pu-geo train`.",

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.project import model_files
+from pu_geo.wording import listed
 
 MAX_BYTES = 2**30  # larger files are not read: ResNet-18 needs 45 MB, and 135 MB with the state of its optimizer
 
@@ -220,8 +221,7 @@ def require_same_shapes(wanted: Mapping[str, Tensor], given: Mapping[str, Tensor
     """Raise TrainingError where a file's tensors are not those of a network, whose own may be on the meta device."""
     for names, what in ((wanted.keys() - given.keys(), "missing"), (given.keys() - wanted.keys(), "unknown")):
         if names:
-            some = ", ".join(sorted(names)[:3])
-            raise _refusal(path, f"does not fit this backbone; {what} tensors: {len(names)} ({some})")
+            raise _refusal(path, f"does not fit this backbone; {what} tensors: {len(names)} ({listed(sorted(names))})")
     for name, tensor in wanted.items():
         if given[name].shape != tensor.shape:
             found, needed = list(given[name].shape), list(tensor.shape)

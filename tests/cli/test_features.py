@@ -45,8 +45,11 @@ def test_a_set_is_made_used_listed_and_removed(run: CommandLine, chipped: Layout
     assert facts_of(chipped).feature_set == "rcf"
     assert "* rcf" in run.text("features", folder, "--use", "rcf")
     assert run.json("features", folder, "--use", name)["in_use"] == name
-    assert run.json("features", folder, "--remove", name) == {**run.json("features", folder, "--list"), "in_use": "rcf"}
+    run.text("remove", folder, "features", name, "--yes")
+    assert run.json("features", folder, "--list")["in_use"] == "rcf"
     assert not list((folder / "chips").glob("*resnet*"))
+    run.text("undo-removal", folder)
+    assert run.json("features", folder, "--list")["in_use"] == name
 
 
 def test_mistakes_are_refused_in_words(run: CommandLine, chipped: Layout, tmp_path: Path) -> None:
@@ -61,7 +64,6 @@ def test_mistakes_are_refused_in_words(run: CommandLine, chipped: Layout, tmp_pa
         (("--weights", weights_file(tmp_path)), "--weights is of a set to be made"),
         (("--list", "--views", 3), "--views is of a set to be made"),
         (("--use",), "--use names no set"),
-        (("--remove", "rcf"), "belong to the chips"),
         (("--backbone", "resnet18", "--views", 0), "--views cannot be used"),
         (("--backbone", "resnet18", "--pool", "max"), "--pool cannot be used"),
     ):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import geopandas
 import numpy as np
 import pytest
 import shapely
-from small_parts import job_of
+from small_parts import job_of, replace_footprints
 
 from pu_geo.errors import FootprintError
 from pu_geo.geo.readers.footprint_files import load_features
@@ -21,7 +20,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.project import choices, removing
 from pu_geo.services.project.choices import reasons_of
 from pu_geo.tasks.imagery.footprints import add_footprints
-from pu_geo.tasks.project.remove import remove_footprints, replace_footprints
+from pu_geo.tasks.project.remove import remove_footprints
 
 pytestmark = pytest.mark.slow
 Frame = geopandas.GeoDataFrame
@@ -77,9 +76,7 @@ def test_what_is_known_stays_at_its_place_where_footprints_are_replaced(
     before, file = known(ranked_town), tmp_path / f"new.{kind}"
     wanted = change(frame_of(ranked_town))
     wanted.to_file(file)
-    ask = partial(replace_footprints, job_of(ranked_town, "do"), path=str(file), analyst="ann")
-    plan = ask(dry_run=True)
-    ask()
+    plan = replace_footprints(ranked_town, file)
     after = known(ranked_town)
     for was, now in zip(before, after, strict=True):
         assert now
@@ -88,7 +85,7 @@ def test_what_is_known_stays_at_its_place_where_footprints_are_replaced(
         assert min([9.0, *(shapely.distance(at, np.asarray(wanted.geometry)).min() for at in lost)]) > 0.5, (
             "what stands there lost it"
         )
-        words = " ".join(map(str, plan["plan"]))
+        words = " ".join(plan)
         assert not lost or was is not before[0] or f"{len(lost)} building" in words, "unsaid"
     assert len(store.call(ranked_town, contents.building_ids)) > len(wanted) - 3, (
         "two were moved onto others, or off the scene"
@@ -98,16 +95,14 @@ def test_what_is_known_stays_at_its_place_where_footprints_are_replaced(
 def test_a_shift_of_all_is_offered_and_takes_labels_along_and_no_score(ranked_town: Layout, tmp_path: Path) -> None:
     houses, before = frame_of(ranked_town), known(ranked_town)
     shuffled(moved(renamed(houses), True, 14.0)).to_file(file := tmp_path / "new.geojson")
-    plan = replace_footprints(job_of(ranked_town, "dry"), path=str(file), analyst="ann", dry_run=True)
-    assert "14.0 m east" in " ".join(map(str, plan["plan"]))  # type: ignore[call-overload]
-    done = replace_footprints(job_of(ranked_town, "do"), path=str(file), analyst="ann", shift=True)
+    assert "14.0 m east" in " ".join(replace_footprints(ranked_town, file, shift=True))
     labeled, scored = known(ranked_town)
     assert {building: round(at.x - before[0][building].x, 1) for building, at in labeled.items()} == dict.fromkeys(
         before[0], 14.0
     )
     assert scored == {}
     assert set((reasons_of(ranked_town, choices.run(ranked_town, "latest")) or {}).values()) == {"not_in_run"}
-    removing.undo(ranked_town, int(str(done["removal"])), "ann")
+    removing.undo(ranked_town, "ann")
     assert known(ranked_town) == before
 
 
@@ -117,7 +112,7 @@ def test_the_place_of_a_removed_house_moves_with_all_others(ranked_town: Layout,
     remove_footprints(job_of(ranked_town, "remove"), name=json.dumps([gone]), analyst="ann")
     there = moved(houses, True, 14.0)
     there[houses.uid != gone].to_file(file := tmp_path / "new.geojson")
-    replace_footprints(job_of(ranked_town, "do"), path=str(file), analyst="ann", shift=True)
+    replace_footprints(ranked_town, file, shift=True)
     assert known(ranked_town)[0].keys() == labeled.keys() - {gone}, "another stands where it stood"
     there[houses.uid == gone].assign(uid="x").to_file(file)
     add_footprints(job_of(ranked_town, "add"), path=str(file))

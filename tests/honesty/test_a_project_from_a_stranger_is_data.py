@@ -180,7 +180,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
         add_run(layout, run_id, arrays={"embeddings": np.eye(20, dtype=np.float32)})
     assert cli.main(["publish", str(layout.folder), "--formats", "csv"]) == 0
     random_audits.begin_audit(layout, "ranker-1", 8, "ann")
-    removing.remove(layout, "run", "ranker-0", "ann")
+    removing.start(layout, removing.plan(layout, "run", "ranker-0"), "ann")
     unheld_job(layout, "rank", {})
     click(layout, "b1")
     return layout.folder
@@ -195,7 +195,7 @@ def _use(layout: Layout, outside: Path) -> None:
         lambda: leftovers.sweep(layout), lambda: doctor.examine(layout, fix=True, full=True),
         *(lambda job=job: _again(layout, job) for job in _jobs_of(layout)),
         lambda: foreground.run(layout, "publish", {"run_id": "ranker-1", "formats": ["csv"]}), lambda: backups.make(layout, "asked"),
-        *(lambda number=number: removals.undo(layout, number, analyst="ann") for number in (1, 2)),
+        *[lambda: removals.undo(layout, analyst="ann")] * 2,
         lambda: removals.reclaim(layout, [1, 2], analyst="ann"), lambda: recovery.restore(layout, to=str(outside.parent / "again.pugeo")),
         lambda: cli.main(["remove", str(layout.folder), "run", "ranker-2", "--yes"]),
     )  # fmt: skip
@@ -273,12 +273,12 @@ def _sql(layout: Layout, text: str, *values: object) -> None:
 
 
 def _removal(layout: Layout, outside: Path, op: str, *names: str) -> None:
-    facts = json.dumps({"files": list(names), "fresh": list(names), "title": "x", "bytes": 1, "after": ""})
+    facts = json.dumps({"title": "x", "plan": [], "runs": ["x"], "after": ""})
     add = "INSERT INTO removal (op, kind, name, analyst, at, facts) VALUES (?, 'run', 'x', 'ann', '2026-01-01T00:00:00.000Z', ?)"
     _sql(layout, add, op, facts)
     for folder in layout.trash.iterdir():
         if folder.is_dir():
-            write_json(folder / "files.json", {"files": list(names), "fresh": []})
+            write_json(folder / "files.json", list(names))
             (folder / "old" / "outside").mkdir(parents=True, exist_ok=True)
             (folder / "old" / "outside" / ".bashrc").write_text("echo owned")
             shutil.copytree(folder, layout.trash / secrets.token_hex(8))

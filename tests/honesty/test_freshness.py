@@ -167,7 +167,7 @@ def test_a_former_picture_is_refused_and_whatever_changed_is_said(
     if change is not no_pre:
         assert not features(job_of(layout), request={"maker": SHARED, "n_views": 1})["was_there"]
     if isinstance(done, dict) and "removal" in done:
-        removing.undo(layout, done["removal"], "ann")
+        removing.undo(layout, "ann")
         assert freshness.of_chips(layout, chip_set).words == ""
 
 
@@ -185,13 +185,11 @@ def test_no_clock_says_what_is_newest(made: Layout, tmp_path: Path, monkeypatch:
     assert [facts["id"] for facts in random_audits.audits_of(layout)] == [first.id, second.id]
     random_audits.end(layout, second.id)
 
-    gone = [
-        removing.remove(layout, "run", str(ranked["run_id"]), "ann"),
-        removing.remove(layout, "chips", str(cut["chip_set"]), "ann"),
-    ]
+    removing.start(layout, removing.plan(layout, "run", str(ranked["run_id"])), "ann")
+    removing.start(layout, removing.plan(layout, "chips", str(cut["chip_set"])), "ann")
     last = chip(job_of(layout), size_px=24, views=1)["chip_set"]
     newest = rank(job_of(layout, "last"))["run_id"]
-    for one in reversed(gone):  # what comes back is as old as it was
-        removing.undo(layout, one.number, "ann")
+    for _ in range(2):  # what comes back is as old as it was
+        removing.undo(layout, "ann")
     assert store.call(layout, contents.latest_chip_set) == last
     assert store.call(layout, runs.find, "latest").run_id == newest

@@ -61,7 +61,7 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     limit = Threshold(choices.threshold(mapped, RUN).value, f"audit:{check.id}")
     gone = [f"b{row}" for row in which(check)]
     monkeypatch.setattr(aoi, "outside", lambda db: gone)
-    done = remove_footprints(job_of(mapped), name=json.dumps(gone) if by_list else "outside-aoi", analyst="ann")
+    remove_footprints(job_of(mapped), name=json.dumps(gone) if by_list else "outside-aoi", analyst="ann")
     stays = np.array([f"b{row}" not in gone for row in ROWS])
     n, run = int(stays.sum()), choices.run(mapped, RUN)
     n_assessable = int(stays[2:].sum())
@@ -99,6 +99,6 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     assert not {f"b{row}" for row in again.sample.rows}.intersection(gone)
     random_audits.end(mapped, again.id)
 
-    removing.undo(mapped, done["removal"], "ann")
+    removing.undo(mapped, "ann")
     assert auditing.how_many(mapped).total == before.total
     assert len(runs.building_ids_of(mapped, RUN)) == mapping.at_threshold(mapped, RUN, 0.5).n == N

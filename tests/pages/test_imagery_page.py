@@ -91,7 +91,7 @@ def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> 
     table = next(frame.value for frame in app.dataframe if "File" in frame.value.columns and "CRS" in frame.value.columns)
     assert table["File"].tolist()[1:] == ["joplin_00/pre.tif", "joplin_01/pre.tif", "pre.tif (copied into the project)"]
     app.toggle(key="change-scenes").set_value(True).run()
-    app.text_input(key="scene_new_path").set_value("/data/new.tif").run()
+    app.text_area(key="scene_new_paths").set_value("/data/new.tif").run()
     assert "new.tif takes its place" in plain(press(app, "replace-scene"))
 
 
@@ -147,7 +147,7 @@ def test_files_that_were_moved_are_found_again_and_a_wrong_one_is_refused(tmp_pa
     assert "missing or changed" not in plain(app)
     there.rename(tmp_path / "elsewhere")
     app = show("imagery", layout)
-    assert f"post-1 (a.tif), post-2 (b_[link](x.y).tif)**: no longer in {there}." in plain(app)
+    assert f"post-1 (a.tif) and post-2 (b_[link](x.y).tif)**: no longer in {there}." in plain(app)
     assert "No file or folder was named." in plain(press(app, "Find the files"))
     field(app, "The folder where these files are now").input(str(tmp_path / "elsewhere")).run()
     press(app, "Find the files")

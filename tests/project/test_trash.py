@@ -12,44 +12,6 @@ from pu_geo.project.layout import Layout
 from pu_geo.tasks.project import doctor
 
 
-def draft(layout: Layout, text: str) -> Path:
-    made = layout.folder / "quicklooks.new"
-    made.mkdir()
-    (made / "made.txt").write_text(text)
-    return made
-
-
-def exchange(layout: Layout) -> int:
-    """Put quicklooks into the place of those that are there, if any are; return the removal's number."""
-    new = {"quicklooks": draft(layout, "new")}
-    done = removals.remove(
-        layout, "scene", "x", analyst="ann", watched=[], change=lambda db: None, files=["quicklooks"], new=new, facts={"title": "x"}
-    )  # fmt: skip
-    return done.number
-
-
-def shown(layout: Layout) -> str | None:
-    path = layout.quicklooks / "made.txt"
-    return path.read_text() if path.exists() else None
-
-
-@pytest.mark.parametrize("before", [None, "old"])
-def test_a_kill_before_the_files_were_moved_is_ended_by_the_next_open(
-    before: str | None, project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if before:
-        draft(project, before).rename(project.quicklooks)
-    with monkeypatch.context() as patched:
-        patched.setattr(removals, "_move_away", lambda *_: None)
-        number = exchange(project)
-    assert shown(project) == before
-    for _ in range(2):
-        removals.settle(project)
-        assert shown(project) == "new"
-    removals.undo(project, number, analyst="ann")
-    assert shown(project) == before
-
-
 def stopped(layout: Layout, listed: str | None) -> Path:
     """Leave in the trash what a removal leaves that was stopped after it moved a file."""
     folder = layout.trash / ("0" * 16)
@@ -64,7 +26,7 @@ def test_a_folder_of_a_person_in_the_trash_stays_and_is_named(project: Layout) -
     own = project.trash / "keep me"
     own.mkdir(parents=True)
     (own / "a.txt").write_text("x")
-    (project.trash / ("1" * 16) / "old").mkdir(parents=True)  # of a removal that had moved nothing
+    (project.trash / ("1" * 16)).mkdir(parents=True)  # of a removal that had moved nothing
     removals.settle(project)
     assert (own / "a.txt").read_text() == "x"
     assert [*project.trash.glob("*/")] == [own]
@@ -80,7 +42,7 @@ def test_the_only_copy_of_files_stays_where_it_is_not_known_whose_they_are(liste
 
 
 def test_what_was_stopped_before_its_log_comes_back(project: Layout) -> None:
-    folder = stopped(project, '{"files": ["a.txt"], "fresh": []}')
+    folder = stopped(project, '["a.txt"]')
     removals.settle(project)
     assert (project.folder / "a.txt").read_text() == "x"
     assert not folder.exists()
@@ -90,14 +52,12 @@ def test_features_that_were_computed_again_are_not_overwritten_by_an_undo(projec
     path = project.folder / "chips" / "set.dino.features.npy"
     path.parent.mkdir(exist_ok=True)
     path.write_text("first")
-    name, facts = str(path.relative_to(project.folder)), {"title": "features dino"}
-    number = removals.remove(
-        project, "features", "set.dino", analyst="ann", watched=[], change=lambda db: None, files=[name], facts=facts
-    ).number  # fmt: skip
+    name = str(path.relative_to(project.folder))
+    removals.remove(project, "features", "set.dino", analyst="ann", facts={"title": "features dino"}, files=[name])
     path.write_text("second")
-    with pytest.raises(ProjectError, match="made anew since"):
-        removals.undo(project, number, analyst="ann")
+    with pytest.raises(ProjectError, match="is in the project again"):
+        removals.undo(project, analyst="ann")
     assert path.read_text() == "second"
     path.unlink()
-    removals.undo(project, number, analyst="ann")
+    removals.undo(project, analyst="ann")
     assert path.read_text() == "first"

@@ -31,6 +31,7 @@ from pu_geo.services.train import models
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.features import features
 from pu_geo.tasks.imagery.layers import add_layer
+from pu_geo.tasks.project.remove import replace_footprints
 from pu_geo.tasks.train.train import train
 
 __all__ = ["warm_launcher"]
@@ -81,6 +82,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
     """Return what a task is started with; most of them could write a file of their own then."""
     files = {name: [str(town / f"{name}.tif")] for name in ("pre", "post")}
     footprints, run_id = str(town / "footprints.geojson"), "latest"
+    replacing = {"path": str(prepared / "fewer.geojson"), "analyst": "ann"}
     if task in ("embed", "cluster", "outliers", "sum_up", "export", "export_selection", "publish"):
         run_id = facts_of(layout).run_id
     numbers: dict[str, Callable[[], Mapping[str, Any]]] = {
@@ -116,7 +118,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "replace_scene": lambda: {"name": "pre-1", "path": str(town / "post.tif"), "analyst": "ann"},
         "replace_layer": lambda: {"name": "sar", "paths": [str(prepared / "other-sar.tif")], "analyst": "ann"},
         "remove_footprints": lambda: {"name": "all", "analyst": "ann"},
-        "replace_footprints": lambda: {"path": str(prepared / "fewer.geojson"), "analyst": "ann"},
+        "replace_footprints": lambda: replacing | {"confirmed": replace_footprints(job_of(layout), **replacing)["plan"]},
     }  # fmt: skip
     return numbers[task]() if task in numbers else {}
 

@@ -137,7 +137,7 @@ def _is_cut_off(stretch: Stretch, own: Stretch) -> bool:
 
 
 def _names(scenes: Sequence[Scene]) -> str:
-    return listed([_name(scene) for scene in scenes], 3)
+    return listed([_name(scene) for scene in scenes])
 
 
 def _takes(scenes: Sequence[Scene]) -> list[list[Scene]]:

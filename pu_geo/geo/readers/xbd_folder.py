@@ -16,6 +16,7 @@ from pu_geo.geo.raster.placement import MAX_PIXELS
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.readers.xbd import XbdFolder, XbdPlace, find_xbd, labels_of
 from pu_geo.geo.vector import crs as systems
+from pu_geo.wording import listed
 
 MIDDLE_PX = 512  # xBD pictures are 1024 x 1024
 MAX_PICTURES = 5_000
@@ -125,8 +126,7 @@ def _check_together(pictures: Sequence[Path], places: dict[Path, XbdPlace]) -> N
 def _by_name(pictures: Sequence[Path]) -> str:
     """Return how to choose some of the pictures, with the beginnings of names that there are."""
     groups = Counter(_NUMBER.sub("", _ROLE.sub("", display_name(picture).removesuffix(".png"))) for picture in pictures)
-    named = ", ".join(f"{name} ({n} pictures)" for name, n in groups.most_common(12))
-    more = f" and {len(groups) - 12} more" if len(groups) > 12 else ""
+    named = listed([f"{name} ({n} pictures)" for name, n in groups.most_common()], 12)
     if len(groups) > 1:
-        return f"Choose those of one place by how their names begin. Here are {named}{more}."
+        return f"Choose those of one place by how their names begin. Here are {named}."
     return f"Choose some by a pattern of their names, such as {named.split(' (')[0]}_0000000*."

@@ -23,10 +23,10 @@ from pu_geo.project.labels import Ack, Moment
 from pu_geo.project.layout import Layout, home
 from pu_geo.records import MAX_NAME, Label, LabelOp, is_text
 from pu_geo.services.damage_map import random_audits
+from pu_geo.wording import LABEL_WORDS
 
 MOST_OPERATIONS = 200_000
 """Operations of a browser that are read at once; more are no person's work. The others come with its next message."""
-LABEL_WORDS = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable", "cleared": "cleared"}
 PATIENCE_S = 2.0
 """How long a browser's operations wait for another program that holds the file. The browser keeps them and sends them again."""
 _HIGHEST_NUMBER = 2**53  # of a browser

@@ -22,6 +22,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import PUSet
 from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery.preparation import chip_facts
+from pu_geo.wording import LABEL_WORDS
 
 LENGTH = 20
 MOST_OF_SILENT_SCENES = 3
@@ -218,8 +219,9 @@ def _to_confirm(layout: Layout, now: LabelState, state: QueueState) -> dict[int,
     is_done = state.is_answered | state.is_shown
     waiting = [row for row, building in enumerate(now.ids) if building in before and not is_done[row]]
     waiting.sort(key=lambda row: before[now.ids[row]] != "positive")
-    words = {"positive": "damaged", "not_damaged": "not damaged", "not_assessable": "not assessable"}
-    return {row: f"{words[str(before[now.ids[row]])]} in round {found.number - 1}; look again" for row in waiting[:LENGTH]}
+    return {
+        row: f"{LABEL_WORDS[str(before[now.ids[row]])]} in round {found.number - 1}; look again" for row in waiting[:LENGTH]
+    }
 
 
 def stored_queue(stored: dict[str, Any], *, is_second: bool = False) -> StoredQueue:

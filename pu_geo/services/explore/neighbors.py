@@ -18,6 +18,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import Label, LabelOp
 from pu_geo.services.annotate import labeling
 from pu_geo.services.project import choices
+from pu_geo.wording import listed
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def like(
     unit, row, ids = _rows(layout, found_run)
     chosen = np.array([row[building] for building in building_ids if building in row], np.int64)
     if not len(chosen):
-        named = ", ".join(list(building_ids)[:3]) or "none was named"
+        named = listed(list(building_ids)) or "none was named"
         raise ProjectError(
             f"Run {found_run} knows none of these buildings ({named}).", "Name one that has a chip.", kind="building"
         )

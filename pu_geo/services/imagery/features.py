@@ -13,7 +13,7 @@ from pu_geo.project import contents, feature_sets, store
 from pu_geo.project.feature_sets import FeatureSet, InUse
 from pu_geo.project.layout import LAYERS, RCF, SHARED, Layout
 from pu_geo.records import FeatureRequest
-from pu_geo.services.project import computers, removing
+from pu_geo.services.project import computers
 
 TASK = "features"
 _LOCAL_DIR = "local-dir:"
@@ -101,11 +101,6 @@ def choose(layout: Layout, name: str) -> None:
     """Store which set is used from now on where none is named. Raises ProjectError if the newest chips do not have it."""
     with store.connect(layout) as db:
         feature_sets.choose(db, layout, contents.chosen_chip_set(db), name)
-
-
-def remove(layout: Layout, name: str, analyst: str) -> None:
-    """Remove a set of the newest chips, until its space is reclaimed; what used it falls back to "rcf". Raises as `removing.remove`."""
-    removing.remove(layout, "features", name, analyst)
 
 
 def require(layout: Layout, name: str) -> None:

@@ -12,10 +12,10 @@ from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import Scene
 from pu_geo.scene_state import State, ends_sha256, refusal, sha256_of, state_at_once
+from pu_geo.wording import listed
 
 TASK = "relink"
 Report = Callable[[float, str], None]
-_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -212,8 +212,7 @@ def _targets(
     if found:
         return found
     paths = [scene.path for scene in scenes]
-    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
-    known = f"Its scenes are {', '.join(paths[:_MOST_NAMED])}{more}." if paths else "It has no scenes yet."
+    known = f"Its scenes are {listed(paths)}." if paths else "It has no scenes yet."
     raise PuGeoError(
         f"{layout.folder.name} has no scene at {old} or in a folder of that name.",
         f"{known} Name one of these files, a folder above it, or a scene's id.",

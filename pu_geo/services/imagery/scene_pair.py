@@ -167,7 +167,7 @@ def assumed(scenes: Sequence[Scene]) -> list[tuple[str, str]]:
     for scene in scenes:
         for note in scene.notes:
             names.setdefault(note, []).append(Path(scene.path).name)
-    return [(about, f"{listed(files, 3)}: {words}") for (about, words), files in names.items()]
+    return [(about, f"{listed(files)}: {words}") for (about, words), files in names.items()]
 
 
 def doubts(scenes: Sequence[Scene], folder: Path) -> list[tuple[str, str]]:

@@ -23,7 +23,7 @@ from pu_geo.project.layout import HOME_VARIABLE, SUFFIX, Layout, find_project, w
 from pu_geo.project.layout import home as home
 from pu_geo.records import RunFacts, Units
 from pu_geo.services.project import choices
-from pu_geo.wording import plural
+from pu_geo.wording import listed, plural
 
 SAMPLE_NAME = "Sample event"
 ENOUGH_CLICKS = 5  # damaged buildings; methods refuse to train with fewer
@@ -267,9 +267,8 @@ def oddities(layout: Layout) -> list[str]:
     twice = [path for path in paths if path not in links and path.lstat().st_nlink > 1]
     for those, what in ((links, "link"), (twice, "hard link")):
         if those:
-            named = ", ".join(printable(path.relative_to(layout.folder)) for path in those[:3])
-            more = ", ..." if those[3:] else ""
-            found.append(f"{plural(len(those), what)} in the folder, not followed and not written to: {named}{more}.")
+            named = listed([printable(path.relative_to(layout.folder)) for path in those])
+            found.append(f"{plural(len(those), what)} in the folder, not followed and not written to: {named}.")
     with suppress(OutOfReach):
         jobs_left = [job for job in jobs.all_jobs(layout, with_dismissed=True) if job.state != "done"]
         if jobs_left:

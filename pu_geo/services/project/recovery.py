@@ -16,7 +16,7 @@ from pu_geo.project.backups import Backup
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 from pu_geo.project.recovered import Recovered
 from pu_geo.services.project.copying import copy_files
-from pu_geo.wording import plural, when
+from pu_geo.wording import listed, plural, when
 
 _ONE = {
     "footprints": "footprint", "scene": "scene", "chip_set": "chip set", "run": "run", "pinned_run": "run to show",
@@ -108,7 +108,7 @@ def backup_of(layout: Layout, named: str | None) -> Backup | None:
         path = next((path for path in paths if path.is_file()), None)
         chosen = next((one for one in found if one.path == path), None) or (backups.read(path) if path else None)
         if chosen is None:
-            known = ", ".join(one.path.name for one in found[:5]) or "none"
+            known = listed([one.path.name for one in found]) or "none"
             raise ProjectError(
                 f"{named} is no backup of {layout.folder.name}, or the JSON file that belongs beside it is missing. "
                 f"Its backups are: {known}.",

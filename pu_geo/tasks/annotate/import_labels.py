@@ -39,7 +39,7 @@ _NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
 
 _NO_ANSWER = LabelEvent(0, "", "", "cleared", "", "", "")
 _KNOWN = {"", *_ALIASES, *LABELS}
-_MOST_VALUES, _MOST_NAMED = 8, 3
+_MOST_VALUES = 8
 _LAST = "9999"
 _TELLS = re.compile("dam|grad|class|state|status|label|condition", re.IGNORECASE)
 Row = tuple[str, dict[str, Any]]  # a building, and what the file says about it: label, and details by name
@@ -159,7 +159,7 @@ def import_labels(
 
 def _about(words: str, buildings: Sequence[str]) -> list[str]:
     """Return a note on some buildings; none where there are none."""
-    names = wording.listed(list(dict.fromkeys(buildings)), _MOST_NAMED)
+    names = wording.listed(list(dict.fromkeys(buildings)))
     return [f"{words}: {len(buildings):,} ({names})."] if buildings else []
 
 

@@ -19,6 +19,7 @@ from pu_geo.records import BandTriple, Grid, Role, Scene, reads_alike
 from pu_geo.services.imagery import scene_files, scene_pair
 from pu_geo.tasks.imagery.footprints import store_footprints
 from pu_geo.tasks.job import Job, Part
+from pu_geo.wording import listed
 
 _MOST_NAMED = 5  # names of pictures in a note
 
@@ -225,10 +226,9 @@ def add_xbd(job: Job, *, folder: str, chosen: str = "") -> dict[str, object]:
     scenes = add_scenes(Part(job, 0.15, 0.9), pre=[str(path) for path in kept.pre], post=[str(path) for path in kept.post])
     grid = store.call(job.layout, contents.grid)
     table = in_child.read_xbd_footprints(kept.labels, f"the labels of {Path(folder).name}", grid)
-    more = f" and {len(left_out) - _MOST_NAMED} more" if len(left_out) > _MOST_NAMED else ""
     words = (
         f"{len(left_out)} pictures were left out, since their labels hold too few buildings, or fit too badly, to place them: "
-        f"{', '.join(left_out[:_MOST_NAMED])}{more}."
+        f"{listed(left_out)}."
     )
     return {
         **scenes,

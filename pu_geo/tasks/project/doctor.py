@@ -36,11 +36,10 @@ from pu_geo.project import (
 from pu_geo.project.layout import Layout, damage, home
 from pu_geo.services.imagery import scene_files, scene_pair
 from pu_geo.tasks.job import Job
-from pu_geo.wording import plural, size
+from pu_geo.wording import listed, plural, size
 
 Level = Literal["ok", "note", "problem"]
 _LITTLE_BYTES = 500_000_000
-_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,12 @@ def examine(layout: Layout, *, full: bool = False, fix: bool = False, own_job: s
 def _found_by(rule: Rule, asked: Asked, *, fix: bool) -> Iterator[Finding]:
     if not (found := rule.look(asked)):
         return
-    facts = {"names": _named(found), "first": found[0], "size": _size(found), "P": asked.layout.folder}
+    facts = {
+        "names": listed([getattr(one, "name", str(one)) for one in found]),
+        "first": found[0],
+        "size": _size(found),
+        "P": asked.layout.folder,
+    }
     finding = Finding(rule.about, rule.level, rule.words.format(**facts), rule.hint.format(**facts))
     if fix and rule.mend:
         try:
@@ -180,7 +184,7 @@ def _finished(asked: Asked, db: sqlite3.Connection) -> Iterator[Finding]:
         for path in paths:
             if wrong := damage(path, full=asked.full):
                 name = path.stem if about in ("chips", "features") else path.parent.name
-                words = f"Of the {what} {name} these files are missing or damaged: {_named(wrong)}."
+                words = f"Of the {what} {name} these files are missing or damaged: {listed(wrong)}."
                 yield Finding(about, "problem", words, hint)
         if paths:
             how = "sha256 of every file compared" if asked.full else "names of files compared; --full reads them"
@@ -220,7 +224,7 @@ def _runs_without_row(asked: Asked) -> list[Path]:
 
 def _trash(asked: Asked) -> list[str]:
     with store.connect_as_is(asked.layout) as db:
-        n = sum(one.state == "removed" for one in removals.all_removals(db))
+        n = len(removals.not_ended(db))
     n_bytes = removals.trash_bytes(asked.layout)
     return [f"takes {size(n_bytes)}; {plural(n, 'removal')} can be undone"] if n_bytes else []
 
@@ -344,11 +348,6 @@ def _rasterio() -> str:
     import rasterio
 
     return f"rasterio {rasterio.__version__} with GDAL {rasterio.__gdal_version__}."
-
-
-def _named(found: Sequence[Path | str]) -> str:
-    rest, names = len(found) - _MOST_NAMED, [getattr(one, "name", str(one)) for one in found[:_MOST_NAMED]]
-    return ", ".join(names) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _size(found: Sequence[Path | str]) -> str:

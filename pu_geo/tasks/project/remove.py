@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from pu_geo.geo.vector.aoi import limited
 from pu_geo.geo.vector.crs import is_local
 from pu_geo.geo.vector.matching import Match, match, shift_between
 from pu_geo.project import aoi, contents, import_log, runs, store
-from pu_geo.project.removals import Removal, Watched
+from pu_geo.project.removals import Removal
 from pu_geo.records import FootprintTable, Grid, Scene, reads_alike
 from pu_geo.services.imagery import layers as services
 from pu_geo.services.imagery import scene_files
@@ -31,16 +30,7 @@ from pu_geo.tasks.imagery import layers
 from pu_geo.tasks.imagery.footprints import GRID, with_former_ids
 from pu_geo.tasks.imagery.scenes import drawn, free_id, rgb_of
 from pu_geo.tasks.job import Job, Part
-from pu_geo.wording import short_crs
-
-_REGISTERED = "table_name IN ('footprints', 'damage_map')"
-_SCENES = (
-    Watched("scene"), Watched("pugeo_meta", "key IN ('grid', 'pre_share')"),
-    Watched("gpkg_contents", _REGISTERED), Watched("gpkg_geometry_columns", _REGISTERED),
-)  # fmt: skip
-_FOOTPRINTS = (
-    Watched("footprints"), Watched("former"), Watched("intake"), Watched("chip_set"), Watched("gpkg_contents", _REGISTERED),
-)  # fmt: skip
+from pu_geo.wording import listed, plural, short_crs
 
 
 def remove_scene(job: Job, *, name: str, analyst: str) -> dict[str, object]:
@@ -54,13 +44,11 @@ def remove_scene(job: Job, *, name: str, analyst: str) -> dict[str, object]:
     """
     found = removing.plan(job.layout, "scene", name)
     scenes = _checked_scenes(job, but=name)
-    left = [scene for scene in scenes if scene.scene_id != name]
-    return _exchange_scenes(job, found, scenes, left, [], analyst)
+    return _exchange_scenes(job, found, scenes, [scene for scene in scenes if scene.scene_id != name], [], analyst)
 
 
 def replace_scene(
-    job: Job, *, name: str, path: str, analyst: str, bands: Sequence[int] | None = None, crs: str | None = None,
-    pixel_m: float | None = None,
+    job: Job, *, name: str, path: str, analyst: str, bands: Sequence[int] | None = None, crs: str | None = None
 ) -> dict[str, object]:  # fmt: skip
     """Put another file in the place of a scene, of its date; the rest is as in `remove_scene` and `add_scenes`.
 
@@ -72,12 +60,12 @@ def replace_scene(
     Raises:
         ImageryError: if the file cannot be used, or it is one that is here, read as it is.
     """
-    found = removing.replacement(job.layout, name, path)
+    found = removing.plan(job.layout, "scene", name, [path])
     scenes = _checked_scenes(job, but=name)
     old = next(scene for scene in scenes if scene.scene_id == name)
     rgb = rgb_of(bands)
-    is_as_wide = pixel_m is None and is_local(old.crs)
-    pixel_m = old.transform[0] if is_as_wide else pixel_m
+    is_as_wide = is_local(old.crs)
+    pixel_m = old.transform[0] if is_as_wide else None
     job.report(0.0, f"checking {path}")
     described, is_as_before = _as_before(
         lambda crs: next(in_child.describe_each([path], bands=rgb, crs=crs, pixel_m=pixel_m)), [path], crs, old
@@ -110,7 +98,7 @@ def replace_layer(
         ProjectError: if there is no such layer.
         ImageryError: if a file cannot be used, or all of them are those that are here.
     """
-    found, old = removing.layer_replacement(job.layout, name, paths), services.find(job.layout, name)
+    found, old = removing.plan(job.layout, "layer", name, paths), services.find(job.layout, name)
 
     def described(crs: str | None) -> layers.Described:
         return layers.describe(job, name, paths, None, when=old.when, kind=old.kind, nodata=nodata, crs=crs, former=old)
@@ -119,11 +107,8 @@ def replace_layer(
     n_alike = sum(any(reads_alike(new, scene) for scene in old.scenes) for new in made.new)
     if n_alike == len(made.new) == len(old.scenes):
         raise ImageryError(f"The layer {name} has these files already.", "Name other files.", kind="dup")
-    tiles = str(job.layout.layer_tiles(name).relative_to(job.layout.folder))
-    done = removing.carry_out(
-        job.layout, found, analyst, watched=[Watched("scene")], change=lambda db: contents.exchange_layer(db, old.scenes, made.new),
-        files=removing.layer_files(job.layout, old, made.new), new={tiles: made.tiles}, but=job.folder.name,
-    )  # fmt: skip
+    found = replace(found, change=lambda db: contents.exchange_layer(db, old.scenes, made.new))
+    done = removing.carry_out(job.layout, found, analyst, new={found.files[0]: made.tiles}, but=job.folder.name)
     crs_words = f"Files that name no coordinate system are taken to be in {short_crs(old.scenes[0].crs)}, as before."
     more = [crs_words] * is_as_before
     return {**layers.as_result(made), **_result(done), "notes": [*more, *made.notes]}
@@ -144,8 +129,7 @@ def _exchange_scenes(
     grid = project_grid(post) if post else None
     if grid is not None and grid.crs != store.call(job.layout, contents.grid).crs:
         removing.check_same_system(job.layout, found.title, grid.crs)
-    gone = [scene for scene in scenes if scene not in left]
-    files, made = removing.scene_files(job.layout, gone, left), {}
+    gone, made = [scene for scene in scenes if scene not in left], {}
     if grid is not None:
         known = [scene for scene in left if scene not in new]
         redrawn = drawn(job, known, new, grid, order=[scene.scene_id for scene in left])
@@ -158,16 +142,7 @@ def _exchange_scenes(
         contents.set_stretch(db, [scene for scene in left if scene not in scenes and scene not in new])
         contents.exchange_scenes(db, gone, new, grid, pre_share)
 
-    done = removing.carry_out(
-        job.layout,
-        found,
-        analyst,
-        watched=_SCENES,
-        change=change,
-        files=[*files, "quicklooks"],
-        new=made,
-        but=job.folder.name,
-    )
+    done = removing.carry_out(job.layout, replace(found, change=change), analyst, new=made, but=job.folder.name)
     return {**_result(done), "notes": notes}
 
 
@@ -195,28 +170,14 @@ def _result(done: Removal) -> dict[str, object]:
 
 
 def remove_footprints(job: Job, *, name: str, analyst: str) -> dict[str, object]:
-    """Remove footprints, and the chips of which they are; returns as `remove_scene`.
-
-    Args:
-        name: "all", "outside-aoi", "file:" and the name of a file, or a JSON list of building ids.
-
-    Raises:
-        ProjectError: if there are none such.
-    """
+    """Remove footprints, and the chips of which they are; takes what `removing.plan` does, and returns as `remove_scene`."""
     found = removing.plan(job.layout, "footprints", name)
-    gone = removing.chosen_footprints(job.layout, name)
-    job.report(0.2, f"removing {len(gone)} footprints")
-
-    def change(db: sqlite3.Connection) -> None:
-        contents.remove_footprints(db, gone, by_list=name[:1] == "[")
-
-    short = name if name[:1] != "[" else removing.counted(gone)
-    return _carry_out(job, replace(found, name=short), gone, change, analyst)
+    job.report(0.2, f"removing {found.title}")
+    return _result(removing.carry_out(job.layout, found, analyst, but=job.folder.name))
 
 
 def replace_footprints(
-    job: Job, *, path: str, analyst: str, crs: str | None = None, shift: bool = False, dry_run: bool = False,
-    confirmed: Sequence[str] | None = None,
+    job: Job, *, path: str, analyst: str, crs: str | None = None, shift: bool = False, confirmed: Sequence[str] | None = None,
 ) -> dict[str, object]:  # fmt: skip
     """Put the footprints of a file in the place of all that are here; a building that stands where one stood keeps its id and its labels.
 
@@ -224,11 +185,10 @@ def replace_footprints(
         crs: "EPSG:n", for a file that does not name its own coordinate system.
         shift: all outlines of the file are moved from those here by the same way, as the plan of a dry run says: a building is the one
             that stood there before that. Its scores are of another place then and count no more.
-        dry_run: only compare, and change nothing.
-        confirmed: "plan" of the dry run that a person read; None where nobody was asked.
+        confirmed: "plan" that this returned before and a person read; None to compare the two and change nothing.
 
     Returns:
-        as `remove_scene`; "removal" is None in a dry run.
+        as `remove_scene`; "removal" is None where nothing was changed.
 
     Raises:
         FootprintError: if the file cannot be used.
@@ -254,41 +214,57 @@ def replace_footprints(
     changed = [before.building_ids[i] for i, k in found.pairs.tolist() if before.wkb[i] != table.wkb[k]]
     renewed = [before.building_ids[i] for i, k in found.pairs.tolist() if before.attributes[i] != table.attributes[k]]
     unclear = [before.building_ids[i] for i in np.unique(found.ambiguous[:, 0])]
-    plan = removing.footprint_exchange(
-        job.layout, Path(path).name, gone, changed, n_same=len(kept) - len(changed), n_new=len(table.wkb) - len(kept), unclear=unclear,
-        way=way, n_moved=n_moved, is_shifted=shift, n_back=len(come_back),
-    )  # fmt: skip
-    if not gone and not changed and not renewed and len(table.wkb) == len(kept):
-        raise FootprintError(
-            f"{Path(path).name} holds the footprints that are here already.", "Nothing needs to be replaced.", kind="dup"
-        )
-    if dry_run:
-        return {
-            "removal": None,
-            "title": plan.title,
-            "plan": plan.lines,
-            "path": path,
-            "crs": crs,
-            "way": way,
-            "shift": shift,
-        }
-    if confirmed is not None and [*confirmed] != [*plan.lines]:
-        raise ProjectError(
-            f"{Path(path).name} or the project has changed since the two were compared, so nothing was replaced.",
-            "Compare them again, then confirm once more.",
-        )
-    job.report(0.6, f"replacing {len(before.wkb)} footprints by {len(table.wkb)}")
+    file, n_new = Path(path).name, len(table.wkb) - len(kept)
 
     def change(db: sqlite3.Connection) -> None:
         contents.remove_footprints(db, gone, by_list=True)
         contents.change_outlines(db, table, {*changed, *renewed})
-        import_log.import_footprints(db, table, Path(path).name, replaces=True, come_back=come_back)
+        import_log.import_footprints(db, table, file, replaces=True, come_back=come_back)
         if shift:
             contents.move_former(db, (shift_m[0] / grid.x_unit_m, shift_m[1] / grid.y_unit_m))
             runs.note_moved(db, changed)
 
-    scores = [Watched("score", "building_id IN (SELECT value FROM json_each(?))", (json.dumps(changed),))] if shift else []
-    return _carry_out(job, plan, [*gone, *changed], change, analyst, watched=scores)
+    lines = (
+        f"{file} takes the place of all footprints: {len(kept) - len(changed):,} stay as they are, {len(changed):,} get another outline, "
+        f"{n_new:,} are new, {len(gone):,} have no building at their place in the new file and go.",
+        f"Of these, {len(unclear):,} became several buildings, or one with others: {listed(unclear)}." if unclear else None,
+        *removing.answers_among(job.layout, gone),
+        f"{plural(len(come_back), 'building')} stand where removed ones stood: their answers and scores count again."
+        if come_back
+        else None,
+        _way_words(file, way, n_moved, is_shifted=shift) if way else None,
+        "Buildings keep their labels where they stand, whatever the new file calls them.",
+    )
+    plan = removing.footprint_plan(
+        job.layout, file, f"footprints, replaced by {file}", lines, [*gone, *changed], change,
+        runs=[run.run_id for run in store.call(job.layout, runs.all_runs)] if shift else [],
+    )  # fmt: skip
+    if not gone and not changed and not renewed and not n_new:
+        raise FootprintError(
+            f"{file} holds the footprints that are here already.", "Nothing needs to be replaced.", kind="dup"
+        )
+    if confirmed is None:
+        about = {"path": path, "crs": crs, "way": way, "shift": shift}
+        return {"removal": None, "title": plan.title, "plan": [*plan.lines], **about}
+    if [*confirmed] != [*plan.lines]:
+        raise ProjectError(
+            f"{file} or the project has changed since the two were compared, so nothing was replaced.",
+            "Compare them again, then confirm once more.",
+        )
+    job.report(0.6, f"replacing {len(before.wkb)} footprints by {len(table.wkb)}")
+    job.stop_if_cancelled()
+    return _result(removing.carry_out(job.layout, plan, analyst, but=job.folder.name))
+
+
+def _way_words(file: str, way: tuple[float, float], n_moved: int, *, is_shifted: bool) -> str:
+    east, north = way
+    far = f"{abs(east):.1f} m {'east' if east > 0 else 'west'} and {abs(north):.1f} m {'north' if north > 0 else 'south'}"
+    if is_shifted:
+        return f"All outlines of {file} are taken to be moved {far}; scores of buildings that moved are of another place and count no more."
+    return (
+        f"The outlines of {file} lie {far} of those here as a whole. If one of the two is misplaced, replace with the shift: "
+        f"{plural(n_moved, 'building')} keep their labels then."
+    )
 
 
 def _places(
@@ -314,23 +290,3 @@ def _with_ids(table: FootprintTable, before: FootprintTable, found: Match) -> Fo
     for i, k in found.pairs.tolist():
         ids[k] = before.building_ids[i]
     return replace(table, building_ids=ids)
-
-
-def _carry_out(
-    job: Job, found: removing.Plan, gone: Sequence[str], change: Any, analyst: str, *, watched: Sequence[Watched] = ()
-) -> dict[str, object]:  # fmt: skip
-    """Remove footprints and the chip sets that hold them."""
-    layout = job.layout
-    chip_sets = removing.chip_sets_with(layout, gone)
-    files = [file for chip_set in chip_sets for file in removing.chip_files(layout, chip_set)]
-
-    def all_changes(db: sqlite3.Connection) -> None:
-        change(db)
-        db.execute("DELETE FROM chip_set WHERE chip_set IN (SELECT value FROM json_each(?))", (json.dumps(chip_sets),))
-
-    job.stop_if_cancelled()
-    done = removing.carry_out(
-        layout, found, analyst, watched=(*_FOOTPRINTS, *watched), change=all_changes, files=files,
-        facts={"chip_sets": chip_sets}, but=job.folder.name,
-    )  # fmt: skip
-    return _result(done)

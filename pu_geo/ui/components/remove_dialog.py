@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.project.removals import Kind
 from pu_geo.services.project import removing
-from pu_geo.services.project.removing import Plan
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
 
@@ -22,23 +23,23 @@ def menu_key(name: str) -> str:
 
 
 def button(
-    layout: Layout, kind: Kind, name: str, *, key: str, label: str = texts.REMOVE, path: str = "", disabled: bool = False
+    layout: Layout, kind: Kind, name: str, *, key: str, label: str = texts.REMOVE, paths: Sequence[str] = (), disabled: bool = False
 ) -> None:  # fmt: skip
     """Draw a button that opens the dialog.
 
     Args:
         name: as `removing.plan` takes it.
         key: of this button on its page.
-        path: a file to take the place of a scene, or files of a layer, a line each; "" to remove it.
+        paths: files to take the place of a scene or a layer; none to remove it.
     """
-    subject = (frame.visit(), key, layout.folder, name, path)  # it stays closed on a screen that was left meanwhile
+    subject = (frame.visit(), key, layout.folder, name, *paths)  # it stays closed on a screen that was left meanwhile
     st.button(
-        label, key=key, icon=":material/delete:" if not path else ":material/swap_horiz:", disabled=disabled,
+        label, key=key, icon=":material/delete:" if not paths else ":material/swap_horiz:", disabled=disabled,
         on_click=lambda: st.session_state.update({_OPEN: subject, _TIMES: st.session_state.get(_TIMES, 0) + 1}),
     )  # fmt: skip
     if st.session_state.get(_OPEN) == subject:
-        title = texts.REPLACE_TITLE if path else texts.REMOVE_TITLE
-        st.dialog(title, width="medium", on_dismiss=_close)(_draw)(layout, kind, name, path)
+        title = texts.REPLACE_TITLE if paths else texts.REMOVE_TITLE
+        st.dialog(title, width="medium", on_dismiss=_close)(_draw)(layout, kind, name, paths)
 
 
 def _close() -> None:
@@ -46,25 +47,22 @@ def _close() -> None:
     st.session_state.pop(_SHOWN, None)
 
 
-def _draw(layout: Layout, kind: Kind, name: str, path: str) -> None:
+def _draw(layout: Layout, kind: Kind, name: str, paths: Sequence[str]) -> None:
     try:
-        found = removing.replacement(layout, name, path, kind) if path else removing.plan(layout, kind, name)
+        found = removing.plan(layout, kind, name, paths)
     except PuGeoError as error:
         st.error(f"**{frame.plain(error.problem)}**\n\n{frame.plain(error.hint)}", icon=":material/error:")
         return
     confirmed = st.session_state.get(_SHOWN)
-    st.session_state[_SHOWN] = tuple(found.lines)
+    st.session_state[_SHOWN] = found.lines
+
+    def do() -> None:
+        if found.lines != confirmed:
+            raise ProjectError(texts.REMOVAL_CHANGED, texts.REMOVAL_READ_AGAIN)
+        removing.start(layout, found, frame.analyst())
+        _close()
+
     st.markdown("\n".join(f"- {frame.plain(line)}" for line in found.lines))
     with st.container(horizontal=True):
-        label = texts.REPLACE if path else texts.REMOVE
-        frame.button(
-            label, lambda: _do(layout, found, path, confirmed), key="removal-do", type="primary", icon=":material/check:"
-        )
+        frame.button(texts.REPLACE if paths else texts.REMOVE, do, key="removal-do", type="primary", icon=":material/check:")
         frame.button(texts.KEEP, _close, key="removal-keep")
-
-
-def _do(layout: Layout, found: Plan, path: str, confirmed: tuple[str, ...] | None) -> None:
-    if tuple(found.lines) != confirmed:
-        raise ProjectError(texts.REMOVAL_CHANGED, texts.REMOVAL_READ_AGAIN)
-    removing.start(layout, found, frame.analyst(), path)
-    _close()

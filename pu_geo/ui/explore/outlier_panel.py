@@ -12,6 +12,7 @@ from pu_geo.services.explore.outliers import Suspect
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.explore import texts
+from pu_geo.wording import LABEL_WORDS
 
 _CHIP_PX = 160
 _TITLES = {"wrong click": texts.WRONG, "isolated": texts.ISOLATED, "duplicate": texts.DUPLICATE}
@@ -63,7 +64,7 @@ def _one(layout: Layout, run_id: str, found: list[Suspect]) -> None:
         labels: list[Label] = [answers.get(building, "cleared") for building in suspect.building_ids]
         st.image(
             pictures, width=_CHIP_PX,
-            caption=[texts.ANSWERS[label] for label in labels],
+            caption=[LABEL_WORDS[label] for label in labels],
         )  # fmt: skip
         _buttons(layout, suspect, place, set(labels))
 

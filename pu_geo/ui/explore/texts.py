@@ -87,12 +87,6 @@ LABELED = "Labeled {n} buildings. Undo takes all of them back."
 
 WRONG, ISOLATED, DUPLICATE = "Perhaps mislabeled", "Unlike any other", "Perhaps a duplicate"
 DAMAGED, NOT_DAMAGED, NOT_ASSESSABLE, NO_LABEL = "Damaged", "Not damaged", "Not assessable", "No label"
-ANSWERS = {
-    "positive": "damaged",
-    "not_damaged": "not damaged",
-    "not_assessable": "not assessable",
-    "cleared": "not reviewed",
-}
 TO_REVIEW = "**{n} to review**: {wrong} labels that a model doubts, {duplicate} duplicates, {isolated} isolated chips"
 SEARCH_AGAIN, SEARCH_OUTLIERS = "Search again", "Search for odd chips and duplicates"
 UNDO_REVIEW_HELP = "Takes back your last review, and its label."

@@ -16,6 +16,7 @@ from pu_geo import jobs
 from pu_geo.jobs import JobView, tasks
 from pu_geo.project.contents import MAX_MB
 from pu_geo.project.layout import RCF, SHARED, Layout
+from pu_geo.project.removals import Kind
 from pu_geo.records import Scene
 from pu_geo.services.imagery import features, layers, preparation, scene_files, scene_pair
 from pu_geo.services.imagery.features import FeatureSets
@@ -27,7 +28,7 @@ from pu_geo.ui import frame
 from pu_geo.ui.components import cluster_field, file_picker, job_card, remove_dialog
 from pu_geo.ui.imagery import texts
 from pu_geo.ui.routes import PREFIX
-from pu_geo.wording import when
+from pu_geo.wording import listed, when
 
 _PICTURES = ["tif", "tiff", "png", "jpg", "jpeg"]
 _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "xml", "json"]
@@ -283,20 +284,23 @@ def _scene_table(layout: Layout, overview: Overview, is_running: bool) -> None:
     )  # fmt: skip
     _repairs(overview)
     if st.toggle(texts.REMOVE_OR_REPLACE, key="change-scenes"):
-        _change_scene(layout, overview, is_running)
+        _change(layout, "scene", [scene.scene_id for scene in overview.scenes], is_running)
 
 
-def _change_scene(layout: Layout, overview: Overview, is_running: bool) -> None:
+def _change(layout: Layout, kind: Kind, names: Sequence[str], is_running: bool) -> None:
+    """Draw how a scene or a layer is removed, or other files are put in its place."""
     left, right = st.columns([1, 3])
-    name = left.selectbox(texts.SCENE, [scene.scene_id for scene in overview.scenes], key="scene-to-change")
-    right.text_input(texts.OTHER_FILE, key="scene_new_path", placeholder=texts.POST_EXAMPLE, help=texts.OTHER_FILE_HELP)
-    path = "".join(preparation.paths_in(_field("scene_new_path"))[:1])
+    name = left.selectbox(kind.capitalize(), list(names), key=f"{kind}-to-change")
+    field, is_several = f"{kind}_new_paths", kind == "layer"
+    into = file_picker.into_lines if is_several else file_picker.into_field
+    right.text_area(texts.OTHER_FILES[kind], key=field, height=80, help=texts.OTHER_FILES_HELP)
+    paths = preparation.paths_in(_field(field))[: None if is_several else 1]
     with st.container(horizontal=True):
-        remove_dialog.button(layout, "scene", name, key="remove-scene", label=texts.REMOVE_SCENE, disabled=is_running)
-        file_picker.browse_button("scene-new-picker", texts.OTHER_FILE, "scenes", file_picker.into_field("scene_new_path"))
-        if path:
+        remove_dialog.button(layout, kind, name, key=f"remove-{kind}", label=texts.REMOVE, disabled=is_running)
+        file_picker.browse_button(f"{kind}-new-picker", texts.OTHER_FILES[kind], "scenes", into(field), several=is_several)
+        if paths:
             remove_dialog.button(
-                layout, "scene", name, key="replace-scene", label=texts.REPLACE_SCENE, path=path, disabled=is_running
+                layout, kind, name, key=f"replace-{kind}", label=texts.REPLACE, paths=paths, disabled=is_running
             )
 
 
@@ -314,7 +318,7 @@ def _repairs(overview: Overview) -> None:
     if set(names_of) == {scene_pair.UNCHANGED}:
         st.caption(texts.UNCHANGED)
         return
-    repairs = " · ".join(f"{texts.some(names)} {words}" for words, names in names_of.items())
+    repairs = " · ".join(f"{listed(names)} {words}" for words, names in names_of.items())
     st.caption(texts.HOW_READ.format(repairs=frame.plain(repairs)))
 
 
@@ -337,7 +341,7 @@ def _layers(layout: Layout, overview: Overview, is_running: bool) -> None:
         st.dataframe([_layer_row(row) for row in found], hide_index=True, key="layers")
     _add_layer_form(layout, overview, is_running)
     if overview.layer_scenes and st.toggle(texts.REMOVE_OR_REPLACE, key="change-layers"):
-        _change_layer(layout, [row["name"] for row in found], is_running)
+        _change(layout, "layer", [row["name"] for row in found], is_running)
 
 
 def _layer_row(row: Mapping[str, Any]) -> dict[str, object]:
@@ -390,22 +394,6 @@ def _add_layer(layout: Layout) -> None:
     )  # fmt: skip
 
 
-def _change_layer(layout: Layout, names: Sequence[str], is_running: bool) -> None:
-    left, right = st.columns([1, 3])
-    name = left.selectbox(texts.LAYER, list(names), key="layer-to-change")
-    right.text_area(texts.OTHER_FILES, key="layer_new_paths", height=80, help=texts.OTHER_FILES_HELP)
-    paths = "\n".join(preparation.paths_in(_field("layer_new_paths")))
-    with st.container(horizontal=True):
-        remove_dialog.button(layout, "layer", name, key="remove-layer", label=texts.REMOVE_LAYER, disabled=is_running)
-        file_picker.browse_button(
-            "layer-new-picker", texts.BROWSE_LAYER, "scenes", file_picker.into_lines("layer_new_paths"), several=True
-        )
-        if paths:
-            remove_dialog.button(
-                layout, "layer", name, key="replace-layer", label=texts.REPLACE_LAYER, path=paths, disabled=is_running
-            )
-
-
 # Scene files that are missing or changed
 
 
@@ -430,7 +418,7 @@ def _lost_group(layout: Layout, group: LostFiles, is_running: bool) -> None:
     changed = [frame.plain(_named(scene)) for scene, state in group.scenes if state == "changed"]
     for names, words in ((missing, texts.MISSING_FILES), (changed, texts.CHANGED_FILES)):
         if names:
-            st.markdown(words.format(scenes=texts.some(names), folder=folder))
+            st.markdown(words.format(scenes=listed(names), folder=folder))
     key = f"lost-{frame.digest([group.old])}"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pu_geo.records import Units
 from pu_geo.wording import plural, shortened
 
@@ -67,12 +65,10 @@ SIZE_VALUE = "{width:,} x {height:,}"
 BANDS_VALUE = "{n} {dtype}, RGB {rgb}"
 HOW_READ = "Changes while reading: {repairs}."
 UNCHANGED = "All scenes are used as they are."
-MORE_NAMES = "{names} and {n} more"
 
-REMOVE_OR_REPLACE, REMOVE = "Remove or replace", "Remove"
-OTHER_FILE = "Another file to take its place"
-OTHER_FILE_HELP = "Leave it empty to remove the scene."
-REPLACE_SCENE, REMOVE_SCENE = "Replace this scene", "Remove this scene"
+REMOVE_OR_REPLACE, REMOVE, REPLACE = "Remove or replace", "Remove", "Replace"
+OTHER_FILES = {"scene": "Another file to take its place", "layer": "Other files to take its place, one path a line"}
+OTHER_FILES_HELP = "Leave it empty to remove it."
 CAN_UNDO = "The Project screen brings it back, until its space is reclaimed."
 
 # Layers beside pre and post
@@ -94,8 +90,6 @@ LAYER_KINDS = {
 LAYER_KIND_HELP = "Names the unit. A SAR amplitude is read as 20 log10 of it, in decibels; 0 is no data then."
 LAYER_NODATA, LAYER_NODATA_EXAMPLE = "No-data value if missing", "-9999"
 ADD_LAYER, BROWSE_LAYER = "Add this layer", "Choose files of a layer"
-OTHER_FILES, OTHER_FILES_HELP = "Other files to take its place, one path a line", "Leave it empty to remove the layer."
-REMOVE_LAYER, REPLACE_LAYER = "Remove this layer", "Replace this layer"
 NOT_IN_CHIPS, ALL_HAVE_IT, SOME_LACK_IT = "not in the chips yet", "none", "{n:,} of {of:,}"
 
 # Scene files that are missing or changed
@@ -251,13 +245,3 @@ def chips_here(n: int, size_px: int, bands: str) -> str:
     '20 chips of 64 px (pre+post)'
     """
     return f"{plural(n, 'chip')} of {size_px} px ({bands})"
-
-
-def some(names: Sequence[str], most: int = 6) -> str:
-    """Write names, the first few of many.
-
-    >>> some(["a", "b", "c"], 2)
-    'a, b and 1 more'
-    """
-    more = len(names) - most
-    return ", ".join(names) if more <= 0 else MORE_NAMES.format(names=", ".join(names[:most]), n=more)

@@ -10,6 +10,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.jobs import JobView, tasks
+from pu_geo.project import removals
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import preparation
 from pu_geo.services.project import projects, removing
@@ -179,31 +180,26 @@ def next_round(layout: Layout) -> None:
         )
 
 
-def _bring_back(layout: Layout, number: int) -> None:
-    removing.undo(layout, number, frame.analyst())
-
-
 def removed(layout: Layout) -> None:
-    """Draw what was removed, each with a way back, and how its space is reclaimed; nothing where nothing was removed."""
-    found = [removing.removed_row(layout, one) for one in removing.removed(layout)]
+    """Draw what was removed, the newest with a way back, and how its space is reclaimed; nothing where nothing was removed."""
+    found, n_bytes = removing.reclaimable(layout)
     if not found:
         return
-    with st.expander(texts.REMOVED.format(n=len(found), size=size(sum(row["bytes"] for row in found)))):
-        for row in found:
+    with st.expander(texts.REMOVED.format(n=len(found), size=size(n_bytes))):
+        for one in found:
+            row = removing.removed_row(layout, one)
             with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
-                words = texts.REMOVED_ROW.format(
-                    **{**row, "title": frame.plain(row["title"]), "analyst": frame.plain(row["analyst"])}
-                )
-                st.markdown(words, width="content")
-                st.button(
-                    texts.UNDO_REMOVAL, key=f"undo-removal-{row['removal']}", icon=":material/undo:",
-                    on_click=frame.does(partial(_bring_back, layout, int(row["removal"]))),
-                )  # fmt: skip
+                names = {"title": frame.plain(row["title"]), "analyst": frame.plain(row["analyst"])}
+                st.markdown(texts.REMOVED_ROW.format(**{**row, **names}), width="content")
+                if one is found[0]:
+                    st.button(
+                        texts.UNDO_REMOVAL, key=f"undo-removal-{one.number}", icon=":material/undo:",
+                        on_click=frame.does(partial(removing.undo, layout, frame.analyst()), once=True),
+                    )  # fmt: skip
         with st.popover(texts.RECLAIM, icon=":material/delete_forever:"):
-            all_found, n_bytes = removing.reclaimable(layout)
-            st.markdown(frame.plain(removing.reclaim_words(len(all_found), n_bytes)))
-            numbers = [one.number for one in all_found]
+            st.markdown(frame.plain(removing.reclaim_words(len(found), n_bytes)))
+            numbers = [one.number for one in found]
             st.button(  # a callback has the numbers that were drawn: what was removed since stays
                 texts.RECLAIM_NOW.format(size=size(n_bytes)), key="reclaim", type="primary",
-                on_click=frame.does(partial(removing.reclaim, layout, numbers, frame.analyst())),
+                on_click=frame.does(partial(removals.reclaim, layout, numbers, analyst=frame.analyst())),
             )  # fmt: skip

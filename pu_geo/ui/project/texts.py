@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pu_geo.records import Units
-from pu_geo.wording import plural
+from pu_geo.wording import listed, plural
 
 TITLE = "Project"
 PURPOSE = (
@@ -147,7 +147,6 @@ def chosen(names: list[str]) -> str:
     """Write which files are chosen, the first few by name.
 
     >>> chosen(["a/pre.tif", "b/pre.tif"])
-    'Chosen: a/pre.tif, b/pre.tif'
+    'Chosen: a/pre.tif and b/pre.tif'
     """
-    more = len(names) - CHOSEN_MOST
-    return f"Chosen: {', '.join(names[:CHOSEN_MOST])}" + (f" and {more} more" if more > 0 else "")
+    return f"Chosen: {listed(names)}"

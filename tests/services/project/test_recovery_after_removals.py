@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from damage_parts import overwrite, page_of
@@ -19,8 +20,8 @@ from pu_geo.tasks.project import remove as task
 PICTURES = "quicklooks/pyramid.json"  # of what goes and comes with footprints, any file will do
 
 
-def replace_footprints(layout: Layout, table: FootprintTable) -> int:
-    """Put others into the place of all footprints, as the job does; return the removal's number."""
+def replace_all(layout: Layout, table: FootprintTable) -> None:
+    """Put others into the place of all footprints, as the job does."""
     gone = store.call(layout, contents.building_ids)
     layout.quicklooks.mkdir(exist_ok=True)
     (layout.folder / PICTURES).write_text("before")
@@ -31,11 +32,8 @@ def replace_footprints(layout: Layout, table: FootprintTable) -> int:
         contents.remove_footprints(db, gone)
         import_log.import_footprints(db, table, "new.geojson", replaces=True)
 
-    found = removing.footprint_exchange(layout, "new.geojson", gone, [], n_same=0, n_new=len(table.wkb))
-    done = removing.carry_out(
-        layout, found, "ann", watched=task._FOOTPRINTS, change=change, files=[PICTURES], new={PICTURES: made}
-    )
-    return done.number
+    found = removing.footprint_plan(layout, "new.geojson", "footprints", [], gone, change)
+    removing.carry_out(layout, replace(found, files=[PICTURES]), "ann", new={PICTURES: made})
 
 
 def restore(layout: Layout, backup: str | None = None, *, in_place: bool) -> Restored:
@@ -47,7 +45,7 @@ def restore(layout: Layout, backup: str | None = None, *, in_place: bool) -> Res
 def test_replaced_footprints_stay_replaced_and_come_back_by_undo(project: Layout, damaged: str, *, in_place: bool) -> None:
     click(project, "b1", "b2")
     before = store.call(project, contents.footprints)
-    number = replace_footprints(project, square_table(15, prefix="n"))
+    replace_all(project, square_table(15, prefix="n"))
     click(project, "n1")
     if damaged:
         overwrite(project, page_of(project, damaged))
@@ -58,15 +56,15 @@ def test_replaced_footprints_stay_replaced_and_come_back_by_undo(project: Layout
     assert store.call(layout, contents.building_ids) == [f"n{i}" for i in range(15)]
     assert (layout.folder / PICTURES).read_text() == "after"
     assert store.call(layout, labels.last_event) == 3
-    removing.undo(layout, number, "ann")
+    removing.undo(layout, "ann")
     assert store.call(layout, contents.footprints).wkb == before.wkb
     assert (layout.folder / PICTURES).read_text() == "before"
 
 
 @pytest.mark.parametrize("in_place", [False, True])
 def test_where_new_footprints_cannot_be_read_all_is_as_in_the_backup(project: Layout, *, in_place: bool) -> None:
-    replace_footprints(project, square_table(15, prefix="n"))
-    replace_footprints(project, square_table(15, prefix="m"))  # wrote "before" and "after" once more
+    replace_all(project, square_table(15, prefix="n"))
+    replace_all(project, square_table(15, prefix="m"))  # wrote "before" and "after" once more
     (project.folder / PICTURES).write_text("third")
     oldest = backups.all_backups(project)[-1]
     overwrite(project, page_of(project, "footprints"))
@@ -81,13 +79,12 @@ def test_where_new_footprints_cannot_be_read_all_is_as_in_the_backup(project: La
 def test_a_replaced_scene_stays_replaced_with_its_grid_and_comes_back_by_undo(project: Layout) -> None:
     old, wider = store.call(project, contents.scenes)[0], replace(small_grid(), width=small_grid().width + 7)
     new = replace(old, scene_id="post-2", path="/nowhere/better.tif", sha256="x")
-    number = removing.carry_out(
-        project, removing.replacement(project, old.scene_id, new.path), "ann", watched=task._SCENES,
-        change=lambda db: contents.exchange_scenes(db, [old], [new], wider, None),
-    ).number  # fmt: skip
+    found = removing.plan(project, "scene", old.scene_id, [new.path])
+    change = partial(contents.exchange_scenes, gone=[old], new=[new], grid=wider, pre_share=None)
+    removing.carry_out(project, replace(found, change=change), "ann")
     layout = recovery.restore(project).layout
     assert (store.call(layout, contents.scenes), store.call(layout, contents.grid)) == ([new], wider)
-    removing.undo(layout, number, "ann")
+    removing.undo(layout, "ann")
     assert (store.call(layout, contents.scenes), store.call(layout, contents.grid)) == ([old], small_grid())
 
 
@@ -111,11 +108,8 @@ def test_a_removed_run_and_chips_stay_removed_and_come_back_by_undo(project: Lay
     add_run(project, "gone")
     add_run(project, "kept")
     add_chips(project, ["b1"], "unused")
-    run = removing.remove(project, "run", "gone", "ann").number
-    chips = removals.remove(
-        project, "chips", "unused", analyst="ann", watched=[removals.Watched("chip_set")], files=["chips/unused.json"],
-        change=lambda db: db.execute("DELETE FROM chip_set"), facts={"title": "chips", "chip_sets": ["unused"]},
-    ).number  # fmt: skip
+    for kind, name in (("run", "gone"), ("chips", "unused")):
+        removing.start(project, removing.plan(project, kind, name), "ann")
     oldest = backups.all_backups(project)[-1]
     click(project, "b1")
     layout = restore(project, str(oldest.path), in_place=True).layout
@@ -124,8 +118,8 @@ def test_a_removed_run_and_chips_stay_removed_and_come_back_by_undo(project: Lay
         assert {row[0] for row in db.execute("SELECT DISTINCT run_id FROM score")} == {"kept"}
         assert contents.latest_chip_set(db) is None
         assert labels.current_labels(db) == {"b1": "positive"}
-    for number in (chips, run):
-        removing.undo(layout, number, "ann")
+    for _ in range(2):
+        removing.undo(layout, "ann")
     with store.connect(layout) as db:
         assert {facts.run_id for facts in runs.all_runs(db)} == {"gone", "kept"}
         assert db.execute("SELECT count(*) FROM score WHERE run_id = 'gone'").fetchone() == (20,)

@@ -11,7 +11,7 @@ import geopandas
 import numpy as np
 import pytest
 import shapely
-from small_parts import add_run, click, job_of, small_grid, small_scene, table_of
+from small_parts import add_run, click, job_of, replace_footprints, small_grid, small_scene, table_of
 
 from pu_geo.project import backups, contents, labels, store
 from pu_geo.project.layout import Layout
@@ -83,9 +83,9 @@ def test_each_change_of_footprints_names_them_anew(numbered: Layout, tmp_path: P
     assert store.call(numbered, contents.geometry_v) == names[-1], "nothing was new"
     task.remove_footprints(job_of(numbered), name=json.dumps(["b000003"]), analyst="ann")
     note()
-    removing.undo(numbered, 1, "ann")
+    removing.undo(numbered, "ann")
     note()
-    task.replace_footprints(job_of(numbered), path=str(write_replacement(tmp_path / "new.geojson", 12)), analyst="ann")
+    replace_footprints(numbered, write_replacement(tmp_path / "new.geojson", 12))
     note()
     names.append(store.call(recovery.restore(numbered, made.path).layout, contents.geometry_v))
     assert len({*names}) == len(names)

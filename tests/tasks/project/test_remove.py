@@ -9,7 +9,7 @@ import shutil
 import signal
 import sqlite3
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from datetime import date
@@ -22,7 +22,6 @@ import pytest
 import shapely
 from cli_parts import CommandLine
 from scale_parts import clicking, stored_clicks
-from shapely.affinity import translate
 from small_parts import add_chips, add_run, answer, in_tiers, job_of, op_of, square_table
 
 from pu_geo import jobs
@@ -35,7 +34,7 @@ from pu_geo.services.imagery import preparation, scene_files, scene_pair
 from pu_geo.services.project import choices, projects, removing
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import run_card
-from pu_geo.tasks.imagery.footprints import add_aoi, add_footprints
+from pu_geo.tasks.imagery.footprints import add_aoi
 from pu_geo.tasks.imagery.layers import add_layer
 from pu_geo.tasks.imagery.scenes import Drawn
 from pu_geo.tasks.job import Job
@@ -53,7 +52,7 @@ def rows(layout: Layout) -> dict[str, list[object]]:
         found = {name: db.execute(f"SELECT * FROM {name}").fetchall() for name in tables if name not in _LOGS}
     found["gpkg_contents"] = [(*row[:4], *row[5:]) for row in found["gpkg_contents"]]
     found["pugeo_meta"] = [row for row in found["pugeo_meta"] if row[0] != "geometry_v"]  # each change names them anew
-    return found
+    return {name: found[name] if name == "scene" else sorted(found[name], key=repr) for name in found}
 
 
 def files(layout: Layout) -> dict[str, bytes]:
@@ -100,12 +99,13 @@ def town_run(layout: Layout) -> str:
     return "ranker-2"
 
 
-def remove(layout: Layout, kind: Kind, name: str) -> int:
-    """Remove a thing by whatever removes it, and return the number of the removal."""
-    found = removing.task_of(removing.plan(layout, kind, name))
-    if found is None:
-        return removing.remove(layout, kind, name, "ann").number
-    return int(str(getattr(task, found[0])(job_of(layout, "remove"), **found[1], analyst="ann")["removal"]))
+def remove(layout: Layout, kind: Kind, name: str) -> None:
+    """Remove a thing by whatever removes it."""
+    found = removing.plan(layout, kind, name)
+    if found.task:
+        getattr(task, found.task)(job_of(layout, "remove"), **found.args, analyst="ann")
+    else:
+        removing.start(layout, found, "ann")
 
 
 def feature_set(layout: Layout) -> str:
@@ -159,29 +159,25 @@ def test_a_removed_thing_comes_back_equal_until_its_space_is_reclaimed(kind: Kin
     wanted = {*json.loads(name)} if kind == "footprints" else {name}
     before = state(ranked_town)
     assert wanted <= {*listed(ranked_town, kind)}
-    number = remove(ranked_town, kind, name)
+    remove(ranked_town, kind, name)
     assert wanted.isdisjoint(listed(ranked_town, kind))
     assert state(ranked_town) != before
-    assert [one.number for one in removing.removed(ranked_town)] == [number]
-    removing.undo(ranked_town, number, "ann")
+    assert [one.kind for one in removing.removed(ranked_town)] == [kind]
+    removing.undo(ranked_town, "ann")
     assert state(ranked_town) == before
-    assert removing.removed(ranked_town) == []
-    with pytest.raises(ProjectError, match="was undone already"):
-        removing.undo(ranked_town, number, "ann")
-    again = remove(ranked_town, kind, name)  # once more, from where it was
-    found, n_bytes = removing.reclaimable(ranked_town)
-    assert ([one.number for one in found], n_bytes) == ([again], removals.trash_bytes(ranked_town))
-    assert n_bytes > 0
+    remove(ranked_town, kind, name)  # once more, from where it was
+    (again,), n_bytes = removing.reclaimable(ranked_town)
+    assert n_bytes == removals.trash_bytes(ranked_town) > 0
     assert removing.reclaimable(ranked_town, older_than_days=1) == ([], 0)
-    assert removing.reclaim(ranked_town, [again], "ann") == n_bytes
-    assert removals.trash_bytes(ranked_town) == 0
-    with pytest.raises(ProjectError, match="its space was reclaimed"):
-        removing.undo(ranked_town, again, "ann")
+    assert removals.reclaim(ranked_town, [again.number], analyst="ann") == n_bytes
+    assert (removals.trash_bytes(ranked_town), removing.removed(ranked_town)) == (0, [])
+    with pytest.raises(ProjectError, match="Nothing was removed that could be brought back"):
+        removing.undo(ranked_town, "ann")
 
 
 # Kills: wherever a process is killed, the thing is there, or removed and can be brought back
 
-STEPS = ("move_path", "_change_rows", "_state_of", "write_json", "_move_away", "_move_back", "_put_back", "_end")
+STEPS = ("move_path", "remove_path", "write_json", "_put_rows", "_state_of", "_settle", "_end", "not_ended")
 
 
 def killed_at(act: Callable[[], object], step: int) -> bool:
@@ -229,17 +225,17 @@ def test_each_kill_leaves_a_thing_in_place_or_removed(
         if not killed_at(lambda: remove(layout, kind, name), step):
             break
         projects.open_project(str(layout.folder))
-        numbers = [one.number for one in removing.removed(layout)]
-        ways.add("removed" if numbers else "there")
-        for number in numbers:
-            removing.undo(layout, number, "ann")
+        is_removed = bool(removing.removed(layout))
+        ways.add("removed" if is_removed else "there")
+        if is_removed:
+            removing.undo(layout, "ann")
         assert state(layout) == before, f"after a kill at step {step}"
         put_back(keep, layout)
     assert ways == {"removed", "there"}
     removed_state = state(projects.find(layout.folder))
     put_back(layout.folder, Layout(keep))
     for step in itertools.count(1):
-        if not killed_at(lambda: removing.undo(layout, 1, "ann"), step):
+        if not killed_at(lambda: removing.undo(layout, "ann"), step):
             break
         projects.open_project(str(layout.folder))
         assert state(layout) == (removed_state if removing.removed(layout) else before), f"undo killed at step {step}"
@@ -252,62 +248,11 @@ def put_back(source: Path, layout: Layout) -> None:
     shutil.copytree(source, layout.folder)
 
 
-def write_footprints(path: Path, layout: Layout, ids: Sequence[str], *, moved: Sequence[str] = (), new: int = 0) -> str:
-    """Write a GeoJSON file of some of the project's footprints, some of them moved by a metre, and new ones."""
-    with store.connect(layout) as db:
-        shapes = [shapely.from_wkb(wkb) for wkb in contents.outlines(db, ids)]
-        crs = contents.grid(db).crs
-    placed = [translate(each, float(building in moved)) for building, each in zip(ids, shapes, strict=True)]
-    fresh = [translate(shapes[0], 0.0, -3.0 - i) for i in range(new)]
-    table = {"id": [*ids, *(f"n{i}" for i in range(new))]}
-    geopandas.GeoDataFrame(table, geometry=[*placed, *fresh], crs=crs).to_file(path, driver="GeoJSON")
-    return str(path)
-
-
-@pytest.mark.slow
-def test_labels_stay_where_footprints_are_replaced(ranked_town: Layout, tmp_path: Path) -> None:
-    ids, before = store.call(ranked_town, contents.building_ids), state(ranked_town)
-    answers = store.call(ranked_town, labels.current_labels)
-    file = write_footprints(tmp_path / "new.geojson", ranked_town, ids[:1] + ids[3:], moved=[ids[4]], new=1)
-    planned = task.replace_footprints(job_of(ranked_town, "dry"), path=file, analyst="ann", dry_run=True)
-    assert planned["removal"] is None
-    assert state(ranked_town) == before
-    words = " ".join(planned["plan"])
-    assert (
-        f"{len(ids) - 3} stay as they are, 1 get another outline, 1 are new, 2 have no building at their place in the new file and go"
-        in words
-    )
-    assert f"{len({*ids[1:3]} & {*answers})} buildings with an answer" in words
-    with pytest.raises(ProjectError, match="since the two were compared"):
-        task.replace_footprints(job_of(ranked_town, "late"), path=file, analyst="ann", confirmed=["another plan"])
-    done = task.replace_footprints(job_of(ranked_town, "do"), path=file, analyst="ann", confirmed=planned["plan"])
-    assert store.call(ranked_town, contents.building_ids) == [*ids[:1], *ids[3:], "n0"]
-    kept = {building: label for building, label in answers.items() if building not in ids[1:3]}
-    assert store.call(ranked_town, labels.current_labels) == kept
-    n_positive = sum(label == "positive" for label in kept.values())
-    assert projects.summary(ranked_town).n_positive == store.call(ranked_town, labels.pu_set).is_positive.sum() == n_positive
-    removing.undo(ranked_town, int(str(done["removal"])), "ann")
-    assert state(ranked_town) == before
-    assert store.call(ranked_town, labels.current_labels) == answers
-    # labels of a building count again once a later file has it
-    building = next(iter(answers))
-    file = write_footprints(tmp_path / "one.geojson", ranked_town, [building])
-    events = store.call(ranked_town, labels.last_event)
-    remove(ranked_town, "footprints", json.dumps([building]))
-    with store.connect(ranked_town) as db:
-        assert building not in {*labels.current(db), *labels.current_labels(db)}
-        assert building in labels.current_labels(db, at=events)
-        assert db.execute("SELECT count(*) FROM label_event WHERE building_id = ?", (building,)).fetchone()[0] > 0
-    add_footprints(job_of(ranked_town, "add"), path=file)
-    assert store.call(ranked_town, labels.current_labels) == answers
-    assert store.call(ranked_town, labels.last_event) == events
-
-
 def test_a_click_while_footprints_are_removed_is_not_lost(project: Layout) -> None:
     with clicking(project, ["b5"]) as clicked:
         for _ in range(5):
-            number = remove(project, "footprints", json.dumps(["b1", "b2"]))
-            removing.undo(project, number, "ann")
+            remove(project, "footprints", json.dumps(["b1", "b2"]))
+            removing.undo(project, "ann")
     assert clicked
     assert stored_clicks(project) == clicked
 
@@ -317,12 +262,12 @@ def test_a_click_while_footprints_are_removed_is_not_lost(project: Layout) -> No
 
 def test_the_run_that_is_shown_goes_once_another_is_shown(two_runs: Layout) -> None:
     with pytest.raises(ProjectError, match="is the run that the map and all screens show") as caught:
-        removing.remove(two_runs, "run", "r-1", "ann")
+        remove(two_runs, "run", "r-1")
     assert "--run r-2" in caught.value.hint
     choices.choose_run(two_runs, "r-2")
-    removing.remove(two_runs, "run", "r-1", "ann")
+    remove(two_runs, "run", "r-1")
     assert store.call(two_runs, runs.pinned) == "r-2"
-    removing.remove(two_runs, "run", "r-2", "ann")  # the last one
+    remove(two_runs, "run", "r-2")  # the last one
     assert store.call(two_runs, runs.pinned) is None
     with store.connect(two_runs) as db:
         assert db.execute("SELECT DISTINCT run_id, not_assessed_reason FROM damage_map").fetchall() == [(None, "no_run")]
@@ -335,7 +280,7 @@ def test_nothing_is_removed_while_a_job_may_use_it(project: Layout) -> None:
     try:
         with pytest.raises(JobError, match=rf"Job {folder.name} \(train\) is active and may use what is to be removed"):
             remove(project, "footprints", json.dumps(["b1"]))
-        removing.remove(project, "export", "v1", "ann")  # a training reads none
+        remove(project, "export", "v1")  # a training reads none
     finally:
         os.close(lock)
     remove(project, "footprints", json.dumps(["b1"]))
@@ -354,24 +299,30 @@ def test_what_is_not_there_or_is_needed_is_refused(project: Layout) -> None:
     assert not project.trash.exists()
 
 
-def test_an_undo_does_not_mix_with_what_was_added_since(project: Layout) -> None:
-    first = remove(project, "footprints", json.dumps(["b1"]))
-    second = remove(project, "footprints", json.dumps(["b2"]))
-    with pytest.raises(ProjectError, match="Scenes or footprints changed since removal 1"):
-        removing.undo(project, first, "ann")
-    removing.undo(project, second, "ann")
-    removing.undo(project, first, "ann")
-    assert store.call(project, contents.count_footprints) == 20
+def test_the_newest_comes_back_first_and_not_into_what_was_added_since(project: Layout) -> None:
+    for name in ("b1", "b2"):
+        remove(project, "footprints", name)
+    with store.connect(project) as db:
+        import_log.import_footprints(db, square_table(22), "more.geojson")
+    with pytest.raises(ProjectError, match="cannot be brought back: scenes or footprints were added"):
+        removing.undo(project, "ann")
+    assert store.call(project, contents.count_footprints) == 22
+    with store.connect(project) as db:
+        db.execute("DELETE FROM footprints WHERE fid > 20")
+    for n, count in (("b2", 19), ("b1", 20)):
+        removing.undo(project, "ann")
+        assert n in store.call(project, contents.building_ids)
+        assert store.call(project, contents.count_footprints) == count
 
 
 def test_a_copy_leaves_the_trash_behind(project: Layout, tmp_path: Path) -> None:
     published(project)
-    removing.remove(project, "export", "v1", "ann")
+    remove(project, "export", "v1")
     assert removals.trash_bytes(project) > 0
     copy = Layout(Path(str(copy_project(project, str(tmp_path / "copy.pugeo"))["out"])))
     assert not copy.trash.exists()
     with pytest.raises(ProjectError, match=r"are not in .*trash.* any more"):
-        removing.undo(copy, 1, "ann")
+        removing.undo(copy, "ann")
 
 
 @pytest.mark.slow
@@ -381,23 +332,16 @@ def test_a_scene_is_replaced_in_its_place(town: Path, ranked_town: Layout, tmp_p
     shutil.copy(town / "pre.tif", other)
     with pytest.raises(ImageryError, match="has the same content as post-1"):
         task.replace_scene(job_of(ranked_town, "same"), name="post-1", path=str(town / "post.tif"), analyst="ann")
-    done = task.replace_scene(job_of(ranked_town, "do"), name="post-1", path=str(other), analyst="ann")
+    task.replace_scene(job_of(ranked_town, "do"), name="post-1", path=str(other), analyst="ann")
     found = store.call(ranked_town, contents.scenes)
     assert [(scene.scene_id, scene.role) for scene in found] == [("pre-1", "pre"), ("post-2", "post")]
     chips = preparation.overview(ranked_town).chips
     assert "The chips show post.tif, which was removed" in scene_pair.judge(ranked_town, chips).stale
     scene_pair.set_dates(ranked_town, {"post-2": date(2011, 5, 29)})  # it goes all the same
     scene_files.relink(ranked_town, "post-2", str(other.rename(tmp_path / "moved.tif")))
-    removing.undo(ranked_town, int(str(done["removal"])), "ann")
+    removing.undo(ranked_town, "ann")
     assert state(ranked_town) == before
     assert scene_pair.judge(ranked_town, chips).stale == ""
-
-
-def test_a_removal_that_misses_another_scenes_file_names_the_command_that_finds_it(ranked_town: Layout) -> None:
-    with store.connect(ranked_town) as db:
-        db.execute("UPDATE scene SET facts = json_set(facts, '$.path', '/gone/post.tif') WHERE scene_id = 'post-1'")
-    with pytest.raises(ImageryError, match=f"`pu-geo relink {ranked_town.folder} /gone/post.tif NEW_FILE`"):
-        task.remove_scene(job_of(ranked_town), name="pre-1", analyst="ann")
 
 
 def test_files_of_another_scene_or_of_none_stay_where_a_scene_goes(project: Layout) -> None:
@@ -409,7 +353,7 @@ def test_files_of_another_scene_or_of_none_stay_where_a_scene_goes(project: Layo
     for name in (*own, "img.2.tif", "img.2.tfw", "img.2.tif.aux.xml", "img.geojson", "img.gpkg", "img.tif.txt"):
         (folder / name).write_text("x")
     gone, left = (replace(scene, scene_id=name, path=str(folder / name)) for name in ("img.tif", "img.2.tif"))
-    assert removing.scene_files(project, [gone], [left]) == sorted(f"sources/{name}" for name in own)
+    assert removing.scene_files(project, [gone], [left.path]) == sorted(f"sources/{name}" for name in own)
 
 
 def test_footprints_of_one_file_or_outside_an_area_go_alone(project: Layout) -> None:
@@ -432,13 +376,13 @@ def test_a_command_lists_the_plan_first_and_asks(two_runs: Layout, run: CommandL
     assert [one.run_id for one in store.call(project, runs.all_runs)] == ["r-2", "r-1"]
     assert "pu-geo undo-removal" in run.text("remove", folder, "run", "r-2", "--yes")
     assert run.json("removed", folder)["name"] == "r-2"
-    assert "Brought back" in run.text("undo-removal", folder, 1)
+    assert "Brought back" in run.text("undo-removal", folder)
     assert "Nothing was removed" in run.text("removed", folder)
     run.text("remove", folder, "footprints", "b1", "b2", "--yes")
     assert store.call(project, contents.count_footprints) == 18
     assert "can then not be undone" in run.refused("empty-trash", folder)
     assert "cannot be undone any more" in run.text("empty-trash", folder, "--yes")
-    assert "its space was reclaimed" in run.refused("undo-removal", folder, 2)
+    assert "Nothing was removed that could" in run.refused("undo-removal", folder)
 
 
 def test_a_run_whose_chips_or_footprints_were_removed_says_so_and_keeps_its_labels(project: Layout) -> None:
@@ -453,11 +397,11 @@ def test_a_run_whose_chips_or_footprints_were_removed_says_so_and_keeps_its_labe
     add_run(project, "r-1", at_event=2)
     known = run_card.card(project, "r-1")["labels"]
     assert not warned()
-    number = remove(project, "chips", "set")
+    remove(project, "chips", "set")
     assert warned()
     with pytest.raises(ProjectError, match="The chips set were removed"):
         exploring.chip_pictures(project, "r-1", ["b1"])
-    removing.undo(project, number, "ann")
+    removing.undo(project, "ann")
     assert len(exploring.chip_pictures(project, "r-1", ["b1"])) == 1
     remove(project, "footprints", json.dumps(["b1"]))
     assert run_card.card(project, "r-1")["labels"] == known
@@ -467,7 +411,12 @@ def test_a_run_whose_chips_or_footprints_were_removed_says_so_and_keeps_its_labe
 @pytest.mark.slow
 def test_a_command_replaces_footprints_after_it_compared_them(ranked_town: Layout, run: CommandLine, tmp_path: Path) -> None:
     folder, ids = ranked_town.folder, store.call(ranked_town, contents.building_ids)
-    file = write_footprints(tmp_path / "new.geojson", ranked_town, ids[1:])
+    with store.connect(ranked_town) as db:
+        shapes, crs = shapely.from_wkb(contents.outlines(db, ids[1:])), contents.grid(db).crs
+    file = tmp_path / "new.geojson"
+    geopandas.GeoDataFrame({"id": ids[1:]}, geometry=shapes, crs=crs).to_file(file)
+    with pytest.raises(ProjectError, match="since the two were compared"):
+        task.replace_footprints(job_of(ranked_town), path=str(file), analyst="ann", confirmed=["another plan"])
     assert "1 have no building at their place in the new file and go" in run.text(
         "replace", folder, "footprints", file, "--dry-run"
     )
@@ -477,7 +426,7 @@ def test_a_command_replaces_footprints_after_it_compared_them(ranked_town: Layou
     assert store.call(ranked_town, contents.building_ids) == ids[1:]
     assert "holds the footprints that are here already" in run.refused("replace", folder, "footprints", file, "--yes")
     assert "takes the id of a scene and a file" in run.refused("replace", folder, "scene", file)
-    run.text("undo-removal", folder, 1)
+    run.text("undo-removal", folder)
     assert store.call(ranked_town, contents.building_ids) == ids
 
 

@@ -46,7 +46,7 @@ def test_removing_a_layer_makes_its_chips_out_of_date_and_says_so(layered: Layou
     lines = removing.plan(layered, "layer", "height").lines
     assert any("out of date until you cut chips again" in line for line in lines)
     assert any("abels" in line for line in lines)
-    removing.remove(layered, "layer", "height", "Ada")
+    removing.start(layered, removing.plan(layered, "layer", "height"), "Ada")
     assert not layered.layer_tiles("height").exists()
     assert sar.with_name("height.tif").is_file()
     assert "height.tif of the layer height" in freshness.of_chips(layered).former
@@ -60,13 +60,13 @@ def test_a_replaced_layer_keeps_its_place_date_and_kind(layered: Layout, town: P
     with pytest.raises(ImageryError, match="has these files already"):
         replace_layer(job_of(layered), name="sar-post", paths=[scene.path for scene in before.scenes], analyst="Ada")
     new = town_layer(town, tmp_path / "new.tif", speckle(256, 320, bands=1, seed=5) + 40)
-    done = replace_layer(job_of(layered), name="sar-post", paths=[str(new)], analyst="Ada")
+    replace_layer(job_of(layered), name="sar-post", paths=[str(new)], analyst="Ada")
     after = store.call(layered, contents.layers)
     assert [layer.name for layer in after] == ["sar-post", "height"]
     assert (after[0].when, after[0].kind, after[0].bands) == ("post", "sar-db", 1)
     assert after[0].scaling != before.scaling
     assert after[0].scaling[0][0] > 10
-    removing.undo(layered, int(str(done["removal"])), "Ada")
+    removing.undo(layered, "Ada")
     assert store.call(layered, contents.layers)[0] == before
 
 
@@ -79,9 +79,9 @@ def test_copies_in_the_project_go_with_the_layer(chipped_town: Layout, sar: Path
     replace_layer(job_of(chipped_town), name="sar", paths=[str(left), str(sar)], analyst="Ada")
     assert left.is_file()
     assert not right.is_file()
-    done = removing.remove(chipped_town, "layer", "sar", "Ada")
+    removing.start(chipped_town, removing.plan(chipped_town, "layer", "sar"), "Ada")
     assert not left.is_file()
-    removing.undo(chipped_town, done.number, "Ada")
+    removing.undo(chipped_town, "Ada")
     assert left.is_file()
 
 
@@ -114,11 +114,11 @@ def test_a_lost_file_is_found_again(layered: Layout, sar: Path, town: Path, run:
 
 def test_commands_remove_replace_and_bring_back(layered: Layout, run: CommandLine, town: Path, tmp_path: Path) -> None:
     assert "The layer height (2 bands, 1 file) goes" in run.text("remove", layered.folder, "layer", "height", "--dry-run")
-    number = run.json("remove", layered.folder, "layer", "height", "--yes")["removal"]
+    run.text("remove", layered.folder, "layer", "height", "--yes")
     assert names_of(layered) == ["sar-post"]
-    run.text("undo-removal", layered.folder, number)
+    run.text("undo-removal", layered.folder)
     assert names_of(layered) == ["sar-post", "height"]
     files = [town_layer(town, tmp_path / f"{k}.tif", speckle(256, 320, bands=3, seed=k)) for k in (2, 3)]
-    assert "replaced by 2.tif, 3.tif" in run.text("replace", layered.folder, "layer", "sar-post", *files, "--yes")
+    assert "replaced by 2.tif and 3.tif" in run.text("replace", layered.folder, "layer", "sar-post", *files, "--yes")
     assert [len(layer.scenes) for layer in store.call(layered, contents.layers)] == [2, 1]
     assert "the name of a layer and its files" in run.refused("replace", layered.folder, "layer", "sar-post", "--yes")

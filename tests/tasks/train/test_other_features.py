@@ -226,7 +226,7 @@ def test_a_run_of_a_copy_is_taken_where_its_features_are_known(chipped: Layout, 
     assert import_run(job_of(chipped, "came"), folder=str(other.folder), run_id=run_id)["run_id"] == run_id
     assert facts_of(chipped, run_id).feature_set == second
     later = trained(other, second, job="later")
-    removing.remove(chipped, "features", f"set.{second}", "ann")
+    removing.start(chipped, removing.plan(chipped, "features", f"set.{second}"), "ann")
     with pytest.raises(ModelError, match=f"learned from the features '{second}', which this project does not have"):
         import_run(job_of(chipped, "came-2"), folder=str(other.folder), run_id=later)
 
