@@ -21,7 +21,7 @@ def discovered(project: Layout, *, n_seeds: int = 3, name: str = KEPT, at_event:
         with_chips(project)
     sizes = np.bincount(GROUPS[GROUPS >= 0])
     groups = [
-        {"group": i, "size": int(n), "jaccard": [0.9, 0.7, 0.55, 0.2][i], "membership": 0.9,
+        {"group": i, "size": int(n), "jaccard": [0.9, 0.7, 0.55, 0.2][i],
          "central": [IDS[row] for row in np.flatnonzero(i == GROUPS)][::-1]}
         for i, n in enumerate(sizes)
     ]  # fmt: skip
@@ -32,5 +32,5 @@ def discovered(project: Layout, *, n_seeds: int = 3, name: str = KEPT, at_event:
         "reading": "embeddings", "agreement": {"memberships": 0.3, "embeddings": 0.66}, "groups": groups,
     }  # fmt: skip
     work: Path = project.folder / "work"
-    discoveries.keep(project, work, facts, IDS, GROUPS, np.where(GROUPS >= 0, 1, 0).astype(np.float32))
+    discoveries.keep(project, work, facts, IDS, GROUPS)
     return project

@@ -24,7 +24,7 @@ from pu_geo.project.layout import Layout, read_array, read_json, write_array, wr
 from pu_geo.project.store import now, transaction
 
 NAMED, REVIEWED = "damage_type", "groups"
-FACTS, IDS, GROUPS, MEMBERSHIP = "discovery.json", "building_ids.json", "groups.npy", "membership.npy"
+FACTS, IDS, GROUPS = "discovery.json", "building_ids.json", "groups.npy"
 NO_GROUP = -1
 
 
@@ -36,13 +36,11 @@ class Discovery:
         facts: what it was made from and how sure it is; see `tasks.explore.discover`.
         building_ids: [N], in the order of the chip set.
         groups: of each building, int16 [N]; -1 for buildings that were left out.
-        membership: share of the seeds that put it into that group, float32 [N] in [0, 1]; 0 where it has none.
     """
 
     facts: Mapping[str, Any]
     building_ids: Sequence[str]
     groups: NDArray[np.int16]
-    membership: NDArray[np.float32]
 
     @property
     def id(self) -> str:
@@ -79,10 +77,7 @@ def new_id() -> str:
     return f"types-{stamp}-{secrets.token_hex(2)}"
 
 
-def keep(
-    layout: Layout, work: Path, facts: Mapping[str, Any], ids: Sequence[str], groups: NDArray[np.int16],
-    membership: NDArray[np.float32],
-) -> None:  # fmt: skip
+def keep(layout: Layout, work: Path, facts: Mapping[str, Any], ids: Sequence[str], groups: NDArray[np.int16]) -> None:
     """Write a discovery in the folder `work`, then move it to its place in one step: it is there as a whole or not at all.
 
     Args:
@@ -92,10 +87,8 @@ def keep(
     make_folder(work)
     write_json(work / IDS, list(ids))
     write_array(work / GROUPS, groups)
-    write_array(work / MEMBERSHIP, membership)
-    write_facts(work / FACTS, facts, [work / name for name in (IDS, GROUPS, MEMBERSHIP)])
-    place = layout.discovery(str(facts["discovery"]))
-    move_path(work, place)
+    write_facts(work / FACTS, facts, [work / IDS, work / GROUPS])
+    move_path(work, layout.discovery(str(facts["discovery"])))
 
 
 def all_facts(layout: Layout) -> list[Mapping[str, Any]]:
@@ -110,9 +103,7 @@ def load(layout: Layout, discovery_id: str) -> Discovery:
     for facts in known:
         if discovery_id in (facts["discovery"], "latest"):
             folder = layout.discovery(facts["discovery"])
-            ids = read_json(folder / IDS)
-            arrays = (read_array(folder / name) for name in (GROUPS, MEMBERSHIP))
-            return Discovery(facts, ids, *arrays)
+            return Discovery(facts, read_json(folder / IDS), read_array(folder / GROUPS))
     names = ", ".join(str(facts["discovery"]) for facts in known[:5]) or "none yet"
     raise ProjectError(
         f"This project has no discovery {discovery_id!r}; there are: {names}.",

@@ -303,13 +303,6 @@ def _state_of(name: str, found: RankingOfMany, seconds: float) -> LiveRanking:
     return LiveRanking(name + part, seconds, n_ranked, n, found.problem)
 
 
-def wait_for_all(layout: Layout, patience_s: float = 600) -> bool:
-    """Rank by the labels of this moment, and wait until all buildings have their score; return whether they have."""
-    newest = _newest(layout)
-    found = None if newest is None else _live_scores(layout, *newest)
-    return found is not None and found.is_complete.wait(patience_s)
-
-
 def _newest(layout: Layout) -> tuple[str, str, Moment] | None:
     """Return the newest chip set, its `_stamp` and what names the labels of this moment; None before there are chips."""
     with store.connect(layout) as db:
@@ -398,7 +391,7 @@ def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
         found = _like_position(layout, int(position)) if position.isdigit() else None
     else:
         found = _live(layout, score_id) if score_id.startswith(LIVE_PREFIX) else _of_run(layout, score_id)
-    return None if found is None else _in_map_order(layout, *found).astype("<f4").tobytes()
+    return None if found is None else in_map_order(layout, *found).astype("<f4").tobytes()
 
 
 def score_name(layout: Layout, score_id: str | None) -> str | None:
@@ -423,13 +416,16 @@ def most_alike(layout: Layout, building_id: str, n: int) -> list[str]:
         return list(islice(there, n))
 
 
-def _in_map_order(layout: Layout, ids: Sequence[str], values: NDArray[np.float32]) -> NDArray[np.float32]:
+def in_map_order(layout: Layout, ids: Sequence[str], values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return values of buildings, float32 [N, ...], in the order of the map's geometry; NaN for a building without any."""
     on_map = _on_map(layout, geometry_v(layout))
     if len(ids) == len(on_map) and all(map(eq, ids, on_map)):
         return values
     rows = {building: i for i, building in enumerate(ids)}
     index = np.array([rows.get(building, -1) for building in on_map], dtype=np.int64)
-    return np.where(index >= 0, values[index], np.float32(np.nan))
+    found = values[index]
+    found[index < 0] = np.nan
+    return found
 
 
 @lru_cache(maxsize=2)

@@ -291,21 +291,13 @@ def examples(layout: Layout, run_id: str, inspected: Inspected, name: str, n: in
 MOST_OTHERS = 8000
 
 
-@dataclass(frozen=True)
-class OnMap:
-    """Centers of buildings in pixels of the project grid, y down: of one cluster, and of others as background; float32 [n, 2]."""
-
-    own: NDArray[np.float32]
-    others: NDArray[np.float32]
-
-
-def on_map(layout: Layout, found: Inspected, name: str) -> OnMap:
-    """Return where a cluster lies; of very many others only some."""
+def on_map(layout: Layout, found: Inspected, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return where a cluster lies, and others as background, of very many only some: pixels of the project grid, y down, float32 [n, 2]."""
     rows = found.rows_of(name)
     others = np.setdiff1d(np.arange(len(found.ids)), rows)
     others = others[:: max(1, -(-len(others) // MOST_OTHERS))]
     xy = store.call(layout, contents.centers_px, found.ids)
-    return OnMap(xy[rows], xy[others])
+    return xy[rows], xy[others]
 
 
 TOP = 100
@@ -339,13 +331,6 @@ class Effect(NamedTuple):
 
     n: int
     n_kept: int
-
-
-class Past(NamedTuple):
-    """A decision on clusters that counts: its number, and in words what it is, whose, and of which run."""
-
-    decision: int
-    words: str
 
 
 def accept(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analyst: str) -> int:
@@ -421,16 +406,14 @@ def undo(layout: Layout, decision: int, *, analyst: str) -> str:
     return words_of(act.facts)
 
 
-def history(layout: Layout) -> list[Past]:
-    """Return the decisions on clusters that stand, of all runs, newest first."""
-    acts, names = store.call(layout, pseudo_positives.acts), run_names.names(layout)
-    return [
-        Past(
-            act.decision,
-            f"{words_of(act.facts)} ({act.analyst}, {day_and_time(act.at)}, {names.get(act.facts['run_id'], act.facts['run_id'])})",
-        )
-        for act in reversed(acts)
-    ]
+def newest(layout: Layout) -> tuple[int, str] | None:
+    """Return the newest decision on clusters that stands, of any run: its number, and in words what it is, whose, and of which run."""
+    acts = store.call(layout, pseudo_positives.acts)
+    if not acts:
+        return None
+    act, names = acts[-1], run_names.names(layout)
+    run = names.get(act.facts["run_id"], act.facts["run_id"])
+    return act.decision, f"{words_of(act.facts)} ({act.analyst}, {day_and_time(act.at)}, {run})"
 
 
 def words_of(facts: Mapping[str, Any]) -> str:

@@ -20,7 +20,7 @@ from pu_geo import wording
 from pu_geo.project import areas, contents, decisions, discoveries, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import ranking
-from pu_geo.services.explore.exploring import is_run, rows_on_map
+from pu_geo.services.explore.exploring import is_run
 from pu_geo.services.project import population
 from pu_geo.services.project.choices import threshold
 
@@ -106,10 +106,9 @@ def _coloring(layout: Layout, run_id: str, by: str, v: str) -> Coloring | None:
     if words is None:
         return None
     if by == "cluster":
-        rows = rows_on_map(layout, run_id)
-        clusters = np.asarray(runs.array(layout, run_id, "clusters"))[rows].astype(np.float32)
-        names = ("other cluster", "cluster of the damaged")
-        return Coloring(by, words, "categories", names, np.where(rows < 0, np.nan, clusters == 1).astype(np.float32), v=v)
+        is_damaged = (np.asarray(runs.array(layout, run_id, "clusters")) == 1).astype(np.float32)
+        values = ranking.in_map_order(layout, runs.building_ids_of(layout, run_id), is_damaged)
+        return Coloring(by, words, "categories", ("other cluster", "cluster of the damaged"), values, v=v)
     with store.connect(layout) as db:
         if by == "size":
             return _numbers(by, "Footprint area, m²", contents.areas_m2(db), v, lambda value: f"{value:,.0f}")

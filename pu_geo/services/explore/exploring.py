@@ -18,6 +18,7 @@ from pu_geo.methods.settings import check, setting
 from pu_geo.project import choices, contents, runs, store
 from pu_geo.project.contents import optical_chips
 from pu_geo.project.layout import Layout, read_array, read_json, write_array, write_json
+from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.preparation import chip_facts
 
@@ -154,13 +155,12 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
     if not is_run(layout, run_id) or (kind == "UMAP" and projection_of(layout, run_id)[0] != "UMAP"):
         return None
     found = _pca(layout, run_id) if kind == "PCA" else np.asarray(runs.array(layout, run_id, "umap"), np.float32)
-    index = rows_on_map(layout, run_id)
-    sent = np.where(index[:, None] >= 0, found[index], np.nan).astype("<f4")
+    sent = ranking.in_map_order(layout, runs.building_ids_of(layout, run_id), found).astype("<f4")
     made = picture(layout, run_id) if kind == "UMAP" else None
     if made is not None and made.new_ids:
         place = {building: i for i, building in enumerate(store.call(layout, contents.building_ids))}
-        rows = [i for i, building in enumerate(made.new_ids) if building in place]
         later = read_array(layout.run(run_id) / "umap_new.npy")
+        rows = [i for i, building in enumerate(made.new_ids) if building in place]
         sent[[place[made.new_ids[i]] for i in rows]] = later[rows]
     return sent.tobytes()
 
@@ -168,13 +168,6 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
 def is_run(layout: Layout, run_id: str) -> bool:
     """Return whether a project has a run of this id."""
     return run_id in {facts.run_id for facts in store.call(layout, runs.all_runs)}
-
-
-def rows_on_map(layout: Layout, run_id: str) -> NDArray[np.int64]:
-    """Return the run's row of each building of the map's geometry, int64 [M]; -1 where the run has none."""
-    on_map = store.call(layout, contents.building_ids)
-    rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, run_id))}
-    return np.array([rows.get(building, -1) for building in on_map], dtype=np.int64)
 
 
 def umap_job(layout: Layout, run_id: str) -> jobs.JobView | None:
@@ -199,7 +192,7 @@ def pictures_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> l
     """
     from pu_geo.geo.ground import ground_pictures  # loads OpenCV, which no other answer here needs
 
-    pyramids = [layout.quicklooks / layer["id"] for layer in preparation.map_layers(layout)]
+    pyramids = [layout.quicklooks / layer["name"] for layer in preparation.map_layers(layout)]
     if not pyramids:
         return _chips_of(layout, chip_set, building_ids)
     with store.connect(layout) as db:

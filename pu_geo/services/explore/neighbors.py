@@ -77,15 +77,6 @@ def like(
     ]
 
 
-def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, analyst: str) -> int:
-    """Label buildings in one act, which one undo on the Annotate screen takes back; return how many.
-
-    Raises:
-        ProjectError: if one of them could not be labeled; the others are.
-    """
-    return labeling.label_all(layout, building_ids, label, analyst=analyst, screen="explore")
-
-
 def undo(layout: Layout, *, analyst: str) -> bool:
     """Undo the analyst's last act of labeling; return whether there was one."""
     before = labeling.newest_event(layout)

@@ -17,9 +17,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pu_geo import __version__, jobs, scene_state
+from pu_geo import __version__, jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.files import remove_path
+from pu_geo.geo import scene_state
 from pu_geo.project import (
     backups,
     contents,
@@ -36,7 +37,7 @@ from pu_geo.project import (
     versions,
 )
 from pu_geo.project.layout import RCF, Layout, damage, home, read_json
-from pu_geo.services.imagery import scene_files, scene_pair
+from pu_geo.services.imagery import scene_pair
 from pu_geo.tasks.job import Job
 from pu_geo.wording import duration, plural, size, when
 
@@ -203,7 +204,7 @@ def _pictures(layout: Layout, db: sqlite3.Connection) -> Iterator[Finding]:
 def _scenes(layout: Layout, db: sqlite3.Connection, full: bool) -> Iterator[Finding]:
     found = contents.all_scenes(db)
     for scene in found:
-        state = scene_files.verify(scene, full=full)
+        state = scene_state.state_of(scene, full=full)
         find = f"Find the file with `{scene_state.relink_command([scene], layout.folder)}`"
         if state == "missing":
             words = f"The scene {scene.scene_id} is not at {scene.path}."

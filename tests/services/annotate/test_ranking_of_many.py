@@ -91,6 +91,10 @@ def chips_kept() -> ManyBuildings:
     return next(iter(ranking._kept.values()))
 
 
+def wait_for_all(layout: Layout) -> bool:
+    return ranking._live_scores(layout, *ranking._newest(layout)).is_complete.wait(60)
+
+
 def order(scores: NDArray[np.float32] | None) -> list[int]:
     return np.argsort(-scores, kind="stable").tolist()
 
@@ -114,7 +118,7 @@ def test_a_sample_is_ranked_at_once_and_in_the_end_all_are_as_if_ranked_at_once(
     assert not ranking.so_far(town, first.score_id).is_complete
     assert ranking.so_far(town, "live-other-1") is None
     background.release()
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     last, found = ranking.rank_now(town), ranking.scores_now(town)
     assert last.is_complete
     assert last.score_id != first.score_id  # a browser asks for each address once
@@ -145,7 +149,7 @@ def test_a_round_over_all_ends_before_the_newest_labels_are_taken(
     second = ranking.rank_now(town)
     assert not second.is_complete
     background.release()
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     assert prepared == [0, 64, 128, 192, 256] * 2  # not once more for the labels in between
     done = ranking.so_far(town, first.score_id)
     assert done.is_complete
@@ -164,21 +168,21 @@ def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
     click(town, "b5", "b10")
     click(copy, "b6", "b11")
     before = ranking.rank_now(town)
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     assert ranking.scores_for_browser(copy, before.score_id) is None, "beside it the copy has rankings of its own"
     place.rename(former)
     copy.folder.rename(place)
     assert ranking.scores_for_browser(town, before.score_id) is None
     after = ranking.rank_now(town)
     assert after.score_id.rpartition("-")[0] != before.score_id.rpartition("-")[0]
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     found = ranking.scores_now(town)
     np.testing.assert_allclose(found, all_at_once(town, monkeypatch), rtol=0, atol=2e-6)
 
 
 def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: Layout, background: Background) -> None:
     background.release()
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     highest = order(ranking.scores_now(town))[:10]
     background._may_score = threading.Semaphore(0)
     before = ranking.scores_now(town)
@@ -203,7 +207,7 @@ def test_a_queue_of_a_part_says_so_and_stays_until_it_is_done(town: Layout, back
     assert all(f"of {n} ranked so far" in item.why for item in first.items if item.kind == "exploit")
     assert queueing.checks_of_search(town, "set") is None
     background.release()
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     assert queueing.current(town, "ann") == first  # no picture goes that somebody is about to answer
     click(town, first.items[0].building_id)
     second = queueing.advance(town, "ann", done=first.id)
@@ -228,16 +232,15 @@ def test_the_background_goes_on_after_an_error_that_is_said(town: Layout, monkey
     (found,) = chips_kept()._rankings.values()
     assert found.problem == "MemoryError: no room"
     ranking.so_far(town, first.score_id)  # which starts it again
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     assert found.problem == ""
 
 
 def test_all_in_a_queue_have_a_score_at_once_and_one_that_cannot_be_read_stops_nobody(
     town: Layout, background: Background
 ) -> None:
-    item = {"kind": "exploit", "why": "", "inclusion": None}
-    items = [{"building_id": f"b{i}", **item} for i in range(100, 120)]
-    queues.save_queue(town, "ann", {"id": "q", "chip_set": "set", "items": items})
+    items = [queues.QueueItem(f"b{i}", "exploit", "") for i in range(100, 120)]
+    queues.save_queue(town, "ann", queues.StoredQueue("set", items))
     for path in (town.folder / "queues").glob("*.json"):
         (path.parent / "broken.json").write_bytes(path.read_bytes()[:20])
     (town.folder / "queues" / "empty.json").write_bytes(b"")

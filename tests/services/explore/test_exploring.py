@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import pytest
 import shapely
+from numpy.typing import NDArray
 from small_parts import add_chips, add_run, click, square_table
 
 from pu_geo.analysis import projection
@@ -106,7 +107,7 @@ def test_groups_of_a_discovery_are_colored_as_people_merged_and_dropped_them(exp
     ids = [f"b{i}" for i in range(12)]
     groups = np.repeat(np.arange(4), 3).astype(np.int16)
     facts = {"discovery": "types-1", "made_at": store.now(), "n_groups": 4}
-    discoveries.keep(explored, explored.folder / "work", facts, ids, groups, np.ones(12, np.float32))
+    discoveries.keep(explored, explored.folder / "work", facts, ids, groups)
     with store.connect(explored) as db:
         review = {"merged": [[0, 2]], "dropped": [3]}
         discoveries.decide(db, "types-1", {None: review}, analyst="ann")
@@ -156,8 +157,15 @@ def test_few_values_and_mixed_ones_are_categories(values: list[object]) -> None:
     assert coloring.of_values("attribute:x", "X", values, "1").kind == "categories"
 
 
+def rows_on_map(layout: Layout) -> NDArray[np.int64]:
+    """Return the run's row of each building of the map, -1 where the run has none."""
+    ids = runs.building_ids_of(layout, RUN)
+    found = ranking.in_map_order(layout, ids, np.arange(len(ids), dtype=np.float32))
+    return np.nan_to_num(found, nan=-1).astype(np.int64)
+
+
 def test_uncertain_is_what_is_near_the_threshold_by_rank(explored: Layout) -> None:
-    scores, rows = np.asarray(runs.array(explored, RUN, "scores")), exploring.rows_on_map(explored, RUN)
+    scores, rows = np.asarray(runs.array(explored, RUN, "scores")), rows_on_map(explored)
     order = np.argsort(-scores, kind="stable")
     choices.choose_threshold(explored, RUN, float(np.round(scores[order[4]], 4)))
     found = coloring.coloring(explored, RUN, "near")
@@ -171,7 +179,7 @@ def test_uncertain_is_what_is_near_the_threshold_by_rank(explored: Layout) -> No
 
 
 def test_uncertain_is_where_run_and_live_ranking_differ(explored: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, rows = np.asarray(runs.array(explored, RUN, "scores")), exploring.rows_on_map(explored, RUN)
+    scores, rows = np.asarray(runs.array(explored, RUN, "scores")), rows_on_map(explored)
     live = np.where(rows >= 0, 1 - scores[rows], np.nan).astype("<f4")  # the opposite order
     monkeypatch.setattr(ranking, "rank_now", lambda layout: ranking.LiveRanking("live-x-1", 0.0))
     monkeypatch.setattr(ranking, "scores_for_browser", lambda layout, score_id: live.tobytes())

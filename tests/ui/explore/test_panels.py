@@ -38,10 +38,10 @@ def test_undo_takes_back_what_the_page_showed(tmp_path: Path) -> None:
     app = shown(layout)
     clusters.accept(layout, RUN, found, "other", analyst="bob")
     press(app, key_like(app, "cluster-undo"))
-    (left,) = clusters.history(layout)
-    assert "cluster other accepted" in left.words
+    left, told = clusters.newest(layout)
+    assert "cluster other accepted" in told
     stale = shown(layout)
-    clusters.undo(layout, left.decision, analyst="bob")
+    clusters.undo(layout, left, analyst="bob")
     press(stale, key_like(stale, "cluster-undo"))
     assert "stands no more" in words(stale)
 
