@@ -152,7 +152,7 @@ def types(
 
 def _list_types(layout: Layout, of: str, as_json: bool) -> None:
     found = discovering.proposal(layout, of)
-    named = {name: len(each.facts["building_ids"]) for name, each in discovering.types(layout).items()}
+    named = {name: len(each["building_ids"]) for name, each in discovering.types(layout).items()}
     lines = [f"{found.id}, {len(found.shown)} groups:", *map(_group_line, found.groups)]
     if named:
         lines.append("Named types: " + ", ".join(f"{name} ({n} buildings)" for name, n in named.items()))

@@ -66,7 +66,7 @@ def choices(layout: Layout) -> dict[str, str]:
     """Return what dots can be colored by: key -> words, the usual ones first."""
     with store.connect(layout) as db:
         layers, names = list(areas.layers(db)), contents.attribute_names(db)
-        has_types = bool(decisions.standing(db, "damage_type"))
+        has_types = bool(discoveries.types(db))
     found = {
         "label": "Label", "score": "Score", "near": "Uncertainty: near the threshold",
         "disagreement": "Uncertainty: run against live ranking", "cluster": "PUPL cluster",
@@ -153,9 +153,7 @@ def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
 
 def _types(db: sqlite3.Connection) -> list[str | None]:
     """Return the discovered type of each building, of several the newest; None where a person saw no damage, or nothing."""
-    found: dict[str, str] = {}
-    for name, decision in decisions.standing(db, "damage_type").items():
-        found |= dict.fromkeys(decision.facts.get("building_ids", ()), name)
+    found = discoveries.type_of(db)
     for building, label in labels.current_labels(db).items():
         if label in ("not_damaged", "not_assessable"):
             found.pop(building, None)
