@@ -8,7 +8,7 @@ import re
 import secrets
 import sqlite3
 import struct
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -69,29 +69,25 @@ def exchange_scenes(
         new: at most as many as `gone`.
         grid: None where no post scene is left.
     """
-    places = [db.execute("SELECT rowid FROM scene WHERE scene_id = ?", (scene.scene_id,)).fetchone()[0] for scene in gone]
-    db.executemany("DELETE FROM scene WHERE scene_id = ?", [(scene.scene_id,) for scene in gone])
+    exchange_layer(db, gone, new)
     if grid is None:
         db.execute("DELETE FROM pugeo_meta WHERE key IN ('grid', 'pre_share')")
     else:
-        add_scenes(db, new, grid, pre_share)
-    for place, scene in zip(places, new, strict=False):
-        db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (place, scene.scene_id))
+        _put_grid(db, grid, pre_share)
     note_footprints(db)
 
 
 def exchange_layer(db: sqlite3.Connection, gone: Sequence[Scene], new: Sequence[Scene]) -> None:
-    """Remove files of a layer and put others in the place of the first; within a transaction.
+    """Remove files of a layer and put others in their places; within a transaction.
 
     The order of layers stays, which is that of their bands in chips.
     """
-    first = db.execute("SELECT min(rowid) FROM scene WHERE role = 'layer' AND scene_id = ?", (gone[0].scene_id,)).fetchone()[
-        0
-    ]
+    query = "SELECT rowid FROM scene WHERE scene_id = ?"
+    places = [db.execute(query, (scene.scene_id,)).fetchone()[0] for scene in gone]
     db.executemany("DELETE FROM scene WHERE scene_id = ?", [(scene.scene_id,) for scene in gone])
-    if new:
-        add_layer_scenes(db, new)
-        db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (first, new[0].scene_id))
+    _insert_scenes(db, new)
+    for place, scene in zip(places, new, strict=False):
+        db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (place, scene.scene_id))
 
 
 def _put_grid(db: sqlite3.Connection, grid: Grid, pre_share: float | None) -> None:
@@ -568,21 +564,15 @@ def areas_m2(db: sqlite3.Connection) -> NDArray[np.float64]:
     return np.array([row[0] for row in db.execute("SELECT area_m2 FROM footprints ORDER BY fid")], dtype=np.float64)
 
 
-_MOST_UNITS = 100  # projects
-_units: OrderedDict[tuple[str, str], Units] = OrderedDict()  # by project and state of its footprints, the newest last
+_units: dict[tuple[str, str], Units] = {}  # by project and state of its footprints
 
 
 def units(db: sqlite3.Connection) -> Units:
     """Return what the footprints are: buildings, cells of a grid, or both. All are read for it once for each state of them."""
-    name = geometry_v(db)
-    if name == "0":
-        return _read_units(db)
-    key = project_id(db), name
-    if (found := _units.get(key)) is None:
-        found = _units[key] = _read_units(db)
-        while len(_units) > _MOST_UNITS:
-            _units.popitem(last=False)
-    return found
+    key = project_id(db), geometry_v(db)
+    if key not in _units:
+        _units[key] = _read_units(db)
+    return _units[key]
 
 
 def _read_units(db: sqlite3.Connection) -> Units:

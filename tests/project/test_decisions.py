@@ -125,40 +125,12 @@ def decided(db: Connection, discovery_id: str = KEPT, analyst: str = "ann", **ch
     discoveries.decide(db, found_in(discovery_id), replace(review, **changes), analyst=analyst)
 
 
-def named(db: Connection) -> dict[str, tuple[str, list[str]]]:
-    return {name: (each["discovery"], each["building_ids"]) for name, each in discoveries.types(db).items()}
-
-
 def test_the_last_named_type_of_a_building_counts(db: Connection) -> None:
     decided(db, names={0: "tarps"})
     decided(db, "types-other", names={0: "debris", 1: "mud"})
     decided(db, names={0: "tarps", 1: "walls"})
     assert list(discoveries.types(db)) == ["tarps", "debris", "mud", "walls"]
     assert discoveries.type_of(db) == {"b0": "debris", "b1": "walls"}
-
-
-def test_acts_are_undone_one_after_the_other(db: Connection) -> None:
-    decided(db, names={0: "tarps"})
-    decided(db, names={0: "blue tarps"}, dropped={1})
-    decided(db, names={1: "blue tarps"})
-    decided(db, names={1: "blue tarps"})  # which changes nothing
-    decided(db, "types-other", names={1: "mud"})
-    assert discoveries.undo(db, KEPT, analyst="bob")
-    assert named(db)["blue tarps"] == (KEPT, ["b0"])
-    decided(db, names={1: "straw"})  # a new act after an undo is the last
-    n_before = decisions.last_decision(db)
-    assert discoveries.undo(db, KEPT, analyst="bob")
-    assert list(discoveries.types(db)) == ["blue tarps", "mud"]
-    with pytest.raises(ProjectError, match="Something else was decided since by ann"):
-        discoveries.undo(db, KEPT, analyst="bob", decision=1)
-    assert discoveries.last_act(db, KEPT).decision == 2
-    assert discoveries.undo(db, KEPT, analyst="bob", decision=2)
-    assert discoveries.review_of(db, KEPT) == discoveries.Review(names={0: "tarps"})
-    assert named(db) == {"tarps": (KEPT, ["b0"]), "mud": ("types-other", ["b1"])}
-    assert discoveries.undo(db, KEPT, analyst="bob")
-    assert list(discoveries.types(db)) == ["mud"]
-    assert (discoveries.undo(db, KEPT, analyst="bob"), discoveries.last_act(db, KEPT)) == (False, None)
-    assert decisions.last_decision(db) == n_before + 3  # nothing is taken out of the log
 
 
 def test_merged_groups_count_as_one() -> None:

@@ -29,7 +29,6 @@ from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.project import contents, feature_sets, labels, queues, runs, store
 from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout, reading
-from pu_geo.records import PUSet
 from pu_geo.services.annotate.ranking_of_many import ManyBuildings, RankingOfMany, places_of
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.train import run_names
@@ -331,27 +330,24 @@ _read = partial(
 
 
 def _marks_at(layout: Layout, chip_set: str, stamp: str, at_event: int) -> Marks | None:
-    """Return what is learned from after an event; None unless there are positives and others."""
+    """Return what is learned from after an event, of very many of a kind some, the same ones while they stay so.
+
+    None unless there are positives and others.
+    """
     ids = chip_facts(layout, chip_set)["building_ids"]
     pu = store.call(layout, labels.pu_set, at=at_event, ids=ids).without(_is_hidden(layout, chip_set, stamp))
-    marks = _marks(pu)
-    return marks if len(marks.positive) and len(marks.unlabeled) + len(marks.not_damaged) else None
-
-
-def _marks(pu: PUSet) -> Marks:
-    """Part a project's buildings by their labels; of very many of a kind some are drawn, the same ones while they stay so."""
-    queued = np.zeros_like(pu.is_positive) if pu.is_queued is None else pu.is_queued
-    positive, known = pu.is_positive & ~pu.is_excluded, pu.is_not_damaged & ~pu.is_positive & ~pu.is_excluded
-    place = places_of(len(positive))
+    place = places_of(len(ids))
 
     def drawn(mask: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
-        rows = np.flatnonzero(mask)
+        rows = np.flatnonzero(mask & ~pu.is_excluded)
         return np.sort(rows[np.argsort(place[rows], kind="stable")[:most]])
 
-    unlabeled = drawn(~positive & ~known & ~pu.is_excluded, MOST_UNLABELED)
-    learned, not_damaged = drawn(positive, MOST_LABELED), drawn(known, MOST_LABELED)
-    is_queued = queued[learned]
-    return Marks(learned[~is_queued], learned[is_queued], unlabeled, not_damaged, np.zeros(0, np.int64))
+    positive, known = drawn(pu.is_positive, MOST_LABELED), drawn(pu.is_not_damaged & ~pu.is_positive, MOST_LABELED)
+    unlabeled = drawn(~pu.is_positive & ~pu.is_not_damaged, MOST_UNLABELED)
+    if not len(positive) or not len(unlabeled) + len(known):
+        return None
+    is_queued = np.zeros(len(positive), np.bool_) if pu.is_queued is None else pu.is_queued[positive]
+    return Marks(positive[~is_queued], positive[is_queued], unlabeled, known, np.zeros(0, np.int64))
 
 
 def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:

@@ -132,11 +132,6 @@ def reading_words(found: Proposal) -> str:
     return f"{words}: they change less from training to training than those from {_READINGS[other]} ({values})."
 
 
-def counted(n: int, noun: str) -> str:
-    """Return "1 building", "1,200 buildings"."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def _or(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:-1])) + (" or " if len(numbers) > 1 else "") + str(numbers[-1])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -91,17 +91,13 @@ def picture(layout: Layout, run_id: str) -> Picture | None:
     if not path.with_name("umap.npy").is_file():
         return None
     facts = read_json(path) if path.is_file() else {}
-    how, more = (
-        {item.name: facts[item.name] for item in fields(of) if item.name in facts} for of in (UmapSettings, Picture)
-    )
-    return Picture(UmapSettings(**how), **more)
+    return Picture(**{**facts, "settings": UmapSettings(**facts.get("settings", {}))})
 
 
 def store_picture(layout: Layout, run_id: str, made: Picture, new_xy: NDArray[np.float32]) -> None:
     """Store what is known of a run's UMAP, and the positions of its new buildings, float32 [M, 2]."""
     write_array(layout.run(run_id) / "umap_new.npy", new_xy)
-    rest = {each.name: getattr(made, each.name) for each in fields(made)[1:]}
-    write_json(layout.run(run_id) / "umap.json", {**asdict(made.settings), **rest})
+    write_json(layout.run(run_id) / "umap.json", asdict(made))
 
 
 def wanted_projection(layout: Layout) -> Kind:
@@ -119,10 +115,9 @@ def choose_projection(layout: Layout, run_id: str, kind: Kind) -> None:
 
 def umap_settings(layout: Layout, run_id: str) -> UmapSettings:
     """Return the settings of the next UMAP as people left them, else those of the run's picture, else the usual ones."""
-    made, known = picture(layout, run_id), {item.name for item in fields(UmapSettings)}
-    given = store.call(layout, choices.get, _UMAP, {})
-    base = asdict(made.settings if made else UmapSettings())
-    return UmapSettings(**base | {name: value for name, value in given.items() if name in known})
+    if given := store.call(layout, choices.get, _UMAP, {}):
+        return UmapSettings(**given)
+    return (picture(layout, run_id) or Picture()).settings
 
 
 def choose_umap_settings(layout: Layout, settings: UmapSettings) -> None:

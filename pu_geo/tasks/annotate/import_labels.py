@@ -125,10 +125,11 @@ def import_labels(
         table = [{key: value for key, value in one.items() if value is not None} for one in properties]
     if not table:
         return {"rows": 0, "stored": 0, "unchanged": 0, "skipped": 0}
-    said, notes = _labels_in(source.name, table, meaning)
+    said, unclear = _labels_in(source.name, table, meaning)
     given = [number for number, label in enumerate(said) if label]
     ids = [str(table[number].get("building_id") or "") for number in given]
-    placed, account = _placed(layout, source.name, ids, xy[given], same_footprints)
+    placed, n_placed, notes = _placed(layout, source.name, ids, xy[given], same_footprints)
+    notes += unclear
     rows = [
         (building, _details(table[number], said[number], is_ours=is_ours))
         for number, building in zip(given, placed, strict=True)
@@ -159,7 +160,7 @@ def import_labels(
         "skipped": len(table) - len(rows) + len(older),
     }  # fmt: skip
     notes += _about("Older than the answers here, which say otherwise, and left out", older)
-    return {**counts, **_with_notes(account, [*notes, *_about("Took the place of answers that said otherwise", other)])}
+    return {**counts, **_told(n_placed, [*notes, *_about("Took the place of answers that said otherwise", other)])}
 
 
 def _about(words: str, buildings: Sequence[str]) -> list[str]:
@@ -168,9 +169,9 @@ def _about(words: str, buildings: Sequence[str]) -> list[str]:
     return [f"{words}: {len(buildings):,} ({names})."] if buildings else []
 
 
-def _with_notes(account: Mapping[str, Any], notes: Sequence[str]) -> dict[str, Any]:
-    """Return what there is to tell of an import, with more notes."""
-    return {"placed": 0, **account, "notes": [*account.get("notes", []), *notes]} if notes else dict(account)
+def _told(n_placed: int, notes: Sequence[str]) -> dict[str, object]:
+    """Return what there is to tell of an import beside its counts."""
+    return {"placed": n_placed, "notes": list(notes)} if notes else {}
 
 
 def _at(details: Mapping[str, Any]) -> str | None:
@@ -183,8 +184,8 @@ def _at(details: Mapping[str, Any]) -> str | None:
 
 def _placed(
     layout: Layout, name: str, ids: Sequence[str], xy: NDArray[np.float64], same_footprints: bool
-) -> tuple[list[str | None], dict[str, Any]]:
-    """Return the building that each row means, None where its place is on none; and what there is to tell of that.
+) -> tuple[list[str | None], int, list[str]]:
+    """Return the building that each row means, None where its place is on none; how many were placed by it; and notes.
 
     Args:
         ids: what the file calls the buildings.
@@ -221,7 +222,7 @@ def _placed(
             meant.setdefault(building, set()).add(one)
     if several := sum(len(names) > 1 for names in meant.values()):
         notes.append(f"{several:,} footprint(s) hold several buildings of the file; of each the last row counts.")
-    return [building for building, _ in found], {"placed": hows["position"], "notes": notes} if notes else {}
+    return [building for building, _ in found], hows["position"], notes
 
 
 def _places_of(table: Sequence[Mapping[str, str]], grid: Grid, name: str) -> NDArray[np.float64]:
@@ -455,7 +456,7 @@ def _is_history(table: Sequence[Mapping[str, str]]) -> bool:
 def _import_history(
     layout: Layout, source: Path, table: Sequence[Mapping[str, str]], *, analyst: str, act: str, same_footprints: bool
 ) -> dict[str, object]:
-    past, account = _past_here(layout, source, table, same_footprints, store.call(layout, grades.known))
+    past, n_placed, notes = _past_here(layout, source, table, same_footprints, store.call(layout, grades.known))
     with store.connect(layout) as db:
         before, stood = labels.last_event(db), labels.current(db)
         acks = history.replay(db, past, importer=analyst, act=act)
@@ -465,7 +466,6 @@ def _import_history(
     labels.refuse_rejected([ack for ack in acks if ack.op not in left_out], source.name)
     ungraded = {row["op"] for row, one in zip(table, past, strict=True) if row.get("grade") and not one.op.grade}
     n_lost = sum(ack.op in ungraded and ack.event is not None and ack.event > before for ack in acks)
-    notes = []
     newer = [
         building
         for building, one in stood.items()
@@ -479,10 +479,9 @@ def _import_history(
     if left_out:
         were = wording.plural(len(left_out), "entry was", "entries were")
         notes.append(f"{were} left out: undo or redo of answers that are not in the file. All others were imported.")
-    account = _with_notes(account, notes)
     stored = sum(ack.event is not None and ack.event > before for ack in acks)
     unchanged = len(past) - stored - len(left_out)
-    return {"rows": len(past), "stored": stored, "unchanged": unchanged, "skipped": len(left_out), **account}
+    return {"rows": len(past), "stored": stored, "unchanged": unchanged, "skipped": len(left_out), **_told(n_placed, notes)}
 
 
 def _of_lost_events(past: Sequence[PastEvent]) -> set[str]:
@@ -499,8 +498,8 @@ def _of_lost_events(past: Sequence[PastEvent]) -> set[str]:
 
 def _past_here(
     layout: Layout, source: Path, table: Sequence[Mapping[str, str]], same_footprints: bool, scale: Sequence[Grade] | None
-) -> tuple[list[PastEvent], dict[str, Any]]:
-    """Read the rows of a history; return the events with the buildings of this project, and what there is to tell of that.
+) -> tuple[list[PastEvent], int, list[str]]:
+    """Read the rows of a history; return the events with the buildings of this project, and as `_placed`.
 
     Args:
         scale: the grades that those of the history are here; None where they are the same.
@@ -515,7 +514,7 @@ def _past_here(
     if len({one.event for one in past}) < len(past):
         raise LabelError(f"{source.name} has two rows with the same event number.", "Export the labels again.")
     xy = _places_of(table, store.call(layout, contents.grid), source.name)
-    placed, account = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
+    placed, n_placed, notes = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
     here = [
         replace(one, op=replace(one.op, building_id=building))
         for one, building in zip(past, placed, strict=True)
@@ -528,7 +527,7 @@ def _past_here(
             "Add their footprints first, or import the file of current labels beside it, which leaves such buildings out.",
             kind="outside",
         )
-    return here, account
+    return here, n_placed, notes
 
 
 def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], same_footprints: bool) -> dict[str, object]:
@@ -541,7 +540,7 @@ def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], s
     beside = source.with_name(f"{source.name.removesuffix('.csv').removesuffix('.events')}{DECISIONS}")
     decided = _read_decided(beside) if beside.is_file() else {}
     scale = None if decided else store.call(layout, grades.known)
-    past, account = _past_here(layout, source, table, same_footprints, scale)
+    past, n_placed, notes = _past_here(layout, source, table, same_footprints, scale)
     decisions = _decisions_here(layout, beside.name, decided, same_footprints)
     with store.connect(layout) as db, store.transaction(db):
         if labels.last_event(db) or decision_log.last_decision(db):
@@ -561,8 +560,9 @@ def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], s
         )
     if not decided:
         words = f"There is no {beside.name} beside it: decisions about groups of buildings and the scale of grades were not stored."
-        account = _with_notes(account, [words])
-    return {"rows": len(past), "stored": len(past), "unchanged": 0, "skipped": 0, "decisions": len(decisions), **account}
+        notes.append(words)
+    counts = {"rows": len(past), "stored": len(past), "unchanged": 0, "skipped": 0, "decisions": len(decisions)}
+    return {**counts, **_told(n_placed, notes)}
 
 
 def _read_decided(path: Path) -> dict[str, Any]:
@@ -594,7 +594,7 @@ def _decisions_here(layout: Layout, name: str, decided: Mapping[str, Any], same_
     grid = store.call(layout, contents.grid)
     places: Mapping[str, Any] = decided["places"]
     xy = np.array([places.get(one, (np.nan, np.nan)) for one in ids], np.float64).reshape(-1, 2)
-    placed, _ = _placed(layout, name, ids, xy if systems.is_local(grid.crs) else into_project(xy, grid), same_footprints)
+    placed, _, _ = _placed(layout, name, ids, xy if systems.is_local(grid.crs) else into_project(xy, grid), same_footprints)
     here = dict(zip(ids, placed, strict=True))
     if lost := [one for one, building in here.items() if building is None]:
         raise LabelError(

@@ -108,19 +108,6 @@ def test_accepting_adds_the_unlabeled_and_rejecting_or_undo_takes_them_away(expl
     assert clusters.next_run(explored).n_accepted == 0
 
 
-def test_undo_takes_back_the_decision_that_was_seen_and_no_other(explored: Layout) -> None:
-    found = clustered(explored)
-    first, second = (one.name for one in found.clusters[:2])
-    clusters.accept(explored, RUN, found, first, analyst="ann")
-    seen, _ = clusters.newest(explored)
-    clusters.accept(explored, RUN, found, second, analyst="bob")
-    assert "cluster" in clusters.undo(explored, seen, analyst="ann")
-    assert f"cluster {second} accepted" in clusters.newest(explored)[1]
-    for gone in (seen, 99):
-        with pytest.raises(ProjectError, match="stands no more"):
-            clusters.undo(explored, gone, analyst="ann")
-
-
 def test_split_and_merge_change_the_clusters_and_can_be_undone(explored: Layout) -> None:
     found = clusters.inspect(explored, RUN, "two")
     first, second = clusters.split(explored, RUN, found, "other", analyst="ann")
