@@ -283,7 +283,7 @@ def measure_first_draw(layout: Layout, timed: Timed) -> None:
     app = timed.drawn("Annotate, first draw", lambda: page("annotate", layout))
     timed.drawn("Annotate, drawn again", lambda: rerun(app))
     timed("the first ranking, after that", lambda: ranking.rank_now(layout))
-    timed("until all are ranked", lambda: ranking.wait_for_all(layout))
+    timed("until all are ranked", lambda: _wait_for_all(layout))
     timed.drawn("Annotate, drawn with the ranking", lambda: rerun(app))
     send(layout, message_of(["b000001"], session="first"))
     timed.drawn("Annotate, drawn after a click", lambda: rerun(app))
@@ -312,10 +312,10 @@ def measure_answers(layout: Layout, timed: Timed) -> None:
 
     timed("an undo is stored", undo, best_of=2)
     timed("live ranking, first", lambda: ranking.rank_now(layout))
-    timed("until all are ranked, the first time", lambda: ranking.wait_for_all(layout))
+    timed("until all are ranked, the first time", lambda: _wait_for_all(layout))
     click()
     timed("live ranking after a click", lambda: ranking.rank_now(layout))
-    timed("until all are ranked", lambda: ranking.wait_for_all(layout))
+    timed("until all are ranked", lambda: _wait_for_all(layout))
     timed("similar buildings, first", lambda: ranking.most_alike(layout, "b000077", 6))
     timed("similar buildings", lambda: ranking.most_alike(layout, "b000078", 6))
     timed("the next queue", lambda: _next_queue(layout))
@@ -330,6 +330,11 @@ def measure_answers(layout: Layout, timed: Timed) -> None:
 
 def contents_of(layout: Layout) -> int:
     return store.call(layout, contents.count_footprints)
+
+
+def _wait_for_all(layout: Layout) -> None:
+    while (now := ranking.rank_now(layout)) is not None and not now.is_complete:
+        time.sleep(0.05)
 
 
 def _next_queue(layout: Layout) -> None:

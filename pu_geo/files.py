@@ -22,7 +22,7 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -38,6 +38,7 @@ _NAME = re.compile(r"\..+\.[0-9a-f]{16}\.part")
 _PROJECT = re.compile(re.escape(SUFFIX) + rf"(?={re.escape(os.sep)}|$)")
 _KEY = re.compile(rb"[0-9a-f]{64}")
 _MARK_BYTES, _MOST_MARKS = 4096, 20
+_BLOCK_BYTES = 8 * 1024**2
 _known: set[tuple[object, ...]] = set()  # marks that were found to be ours
 _vouched: set[Path] = set()
 APPENDED = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -459,3 +460,15 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def sha256_of(path: Path, each: Callable[[int], None] | None = None) -> str:
+    """Return the sha256 of a file, lowercase hex; `each` gets the number of bytes read so far, and may raise to stop."""
+    digest, done = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK_BYTES):
+            digest.update(block)
+            done += len(block)
+            if each is not None:
+                each(done)
+    return digest.hexdigest()

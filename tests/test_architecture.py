@@ -17,7 +17,7 @@ import pytest
 from small_parts import REPOSITORY
 
 PACKAGE = REPOSITORY / "pu_geo"
-ALWAYS = {"errors", "records", "files", "free_memory", "scene_state", "spreadsheets", "wording"}
+ALWAYS = {"errors", "records", "files", "free_memory", "spreadsheets", "wording"}
 NUMERICAL = {"features", "training", "methods", "losses", "analysis", *ALWAYS}
 EVERYTHING_BELOW = {*NUMERICAL, "geo", "datasets", "project", "jobs", "services", "tasks"}
 # A room, or a part of one by its dotted name, and what of ours it may import; the longest name that fits decides.
@@ -26,7 +26,6 @@ OURS: dict[str, set[str]] = {
     "records": {"errors"},
     "files": {"errors"},
     "free_memory": set(),
-    "scene_state": {"errors", "records", "wording"},
     "spreadsheets": set(),
     "wording": set(),
     "losses": {"errors"},
@@ -40,7 +39,7 @@ OURS: dict[str, set[str]] = {
     "project": ALWAYS,
     "jobs": {"project", *ALWAYS},
     "jobs.worker": {"project", "tasks", *ALWAYS},
-    "services": {"jobs", "project", "analysis", "methods", "geo.vector", "geo.ground", *ALWAYS},
+    "services": {"jobs", "project", "analysis", "methods", "geo.vector", "geo.ground", "geo.scene_state", *ALWAYS},
     "services.train.federation": {
         "services",
         "jobs",
@@ -78,7 +77,6 @@ THIRD_PARTY: dict[str, set[str]] = {
     "records": {"numpy"},
     "files": {"filelock"},
     "free_memory": {"psutil"},
-    "scene_state": set(),
     "spreadsheets": set(),
     "wording": set(),
     "losses": {"torch"},

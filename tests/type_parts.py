@@ -7,12 +7,21 @@ from pathlib import Path
 import numpy as np
 from model_parts import N, with_chips
 
-from pu_geo.project import discoveries
+from pu_geo.project import discoveries, store
+from pu_geo.project.discoveries import Discovery, Review
 from pu_geo.project.layout import Layout
 
 IDS = [f"b{i}" for i in range(N)]
 GROUPS = np.array([0] * 8 + [1] * 6 + [2] * 4 + [3] + [-1], np.int16)
 KEPT = "types-0101-0000-abcd"
+
+
+def name_types(layout: Layout, **types: list[str]) -> None:
+    """Call buildings by types that a discovery of their own found; none takes that away."""
+    with store.connect(layout) as db:
+        for name, ids in types.items():
+            found = Discovery({"discovery": f"types-{name}"}, ids, np.zeros(len(ids), np.int16))
+            discoveries.decide(db, found, Review(names={0: name} if ids else {}), analyst="ann")
 
 
 def discovered(project: Layout, *, n_seeds: int = 3, name: str = KEPT, at_event: int = 12) -> Layout:
@@ -21,7 +30,7 @@ def discovered(project: Layout, *, n_seeds: int = 3, name: str = KEPT, at_event:
         with_chips(project)
     sizes = np.bincount(GROUPS[GROUPS >= 0])
     groups = [
-        {"group": i, "size": int(n), "jaccard": [0.9, 0.7, 0.55, 0.2][i], "membership": 0.9,
+        {"group": i, "size": int(n), "jaccard": [0.9, 0.7, 0.55, 0.2][i],
          "central": [IDS[row] for row in np.flatnonzero(i == GROUPS)][::-1]}
         for i, n in enumerate(sizes)
     ]  # fmt: skip
@@ -32,5 +41,5 @@ def discovered(project: Layout, *, n_seeds: int = 3, name: str = KEPT, at_event:
         "reading": "embeddings", "agreement": {"memberships": 0.3, "embeddings": 0.66}, "groups": groups,
     }  # fmt: skip
     work: Path = project.folder / "work"
-    discoveries.keep(project, work, facts, IDS, GROUPS, np.where(GROUPS >= 0, 1, 0).astype(np.float32))
+    discoveries.keep(project, work, facts, IDS, GROUPS)
     return project

@@ -63,12 +63,6 @@ def adjusted_rand(sortings: Sequence[Ints]) -> float | None:
     return float(np.mean(pairs)) if pairs else None
 
 
-def membership(groups: Ints, sortings: Sequence[Ints], n_groups: int) -> NDArray[np.float32]:
-    """Return the share of the sortings that put a building where `groups` does, float32 [M] in [0, 1]."""
-    agrees = [matching(groups, other, n_groups)[other] == groups for other in sortings]
-    return np.mean(agrees, axis=0).astype(np.float32)
-
-
 def stability(groups: Ints, sortings: Sequence[Ints], n_groups: int) -> NDArray[np.float64]:
     """Return how well each group is found again in other sortings of the same buildings, float64 [K] in 0..1; 0 for an empty one.
 

@@ -13,7 +13,7 @@ from pu_geo.analysis.audit.progress import Audit, Bools, Rows, start_audit
 from pu_geo.analysis.neighbors import highest, unit_rows
 from pu_geo.errors import ShapeError
 
-Reason = Literal["exploit", "explore", "audit"]
+Kind = Literal["exploit", "explore", "audit"]
 Floats = NDArray[np.floating]
 LEAST_GAP_M = 80.0
 """Explored buildings are at least so far from each other and from the queue before: neighbors add little that is new."""
@@ -83,14 +83,14 @@ class Item:
 
     Attributes:
         row: of the building.
-        reason: what it was chosen for.
-        words: the reason as the analyst reads it.
+        kind: what it was chosen for.
+        why: the reason as the analyst reads it.
         inclusion: of a random check, the probability that it is in the sample by now; otherwise None.
     """
 
     row: int
-    reason: Reason
-    words: str
+    kind: Kind
+    why: str
     inclusion: float | None = None
 
 
@@ -108,11 +108,9 @@ def next_queue(
     xy_m: Floats,
     state: QueueState,
     *,
-    is_scored: Bools | None = None,
     mix: Mix = DEFAULT_MIX,
     n: int = 20,
     seed: int = 0,
-    again: bool = False,
 ) -> Queue:
     """Choose the next buildings to review. The same input gives the same queue.
 
@@ -124,20 +122,17 @@ def next_queue(
     Source: ours; explore after k-center greedy (Gonzalez 1985; for active learning Sener and Savarese 2018).
 
     Args:
-        scores: float [N] in [0, 1]; None before there is a positive: then all are explored and no audit begins.
+        scores: float [N] in [0, 1]; None before there is a positive: then all are explored and no audit begins. NaN for those that a
+            ranking that goes on has yet to reach: these are not shown, and no audit begins, as its strata are made of all scores.
         features: float [N, D], standardised features or embeddings.
         xy_m: float [N, 2], position in metres.
         state: see `QueueState`.
-        is_scored: bool [N], of a ranking that goes on those that have a score so far. Only these are shown for their score or
-            explored, and no audit begins, as its strata are made of all scores. None: all have one.
         mix: shares of the three kinds.
         n: how many; fewer come back where fewer are left.
         seed: of the audit, if it begins here, and of which chips exploring compares.
-        again: also show what was skipped; drawn checks that are still open come first among the checks.
 
     Raises:
         ShapeError: if an array has another length than the state.
-        ValueError: if an unanswered building has no finite score, or n is below 1.
     """
     count = len(state.is_answered)
     wrong = scores is not None and scores.shape != (count,)
@@ -146,19 +141,16 @@ def next_queue(
             f"scores [N], features [N, D], xy_m [N, 2] and is_shown [N] must have the N = {count} of is_answered; got "
             f"{None if scores is None else scores.shape}, {len(features)} rows, {xy_m.shape}, {state.is_shown.shape}."
         )
-    is_ready = np.ones(count, np.bool_) if is_scored is None else is_scored
-    if scores is not None and not np.isfinite(scores[~state.is_answered & is_ready]).all():
-        raise ValueError("scores must be finite; count buildings without a score as answered.")
-    if n < 1:
-        raise ValueError(f"a queue has at least 1 place; got {n}.")
-    is_free = ~state.is_answered if again else ~(state.is_answered | state.is_shown)
+    is_scored = np.ones(count, np.bool_) if scores is None else np.isfinite(scores)
+    is_ready = is_scored | state.is_answered
+    is_free = ~(state.is_answered | state.is_shown)
     n_exploit, n_explore, n_audit = mix.places(n) if scores is not None else (0, n, 0)
     audit, checks = state.audit, np.empty(0, np.int64)
     if audit is None and not is_ready.all():
         n_exploit, n_audit = n_exploit + n_audit, 0
     if scores is not None and n_audit:
         audit = audit or start_audit(scores, state.is_answered, seed=seed)
-        audit, checks = _draw(audit, is_free, state.is_answered, n_audit, again, is_alone=n_audit == n)
+        audit, checks = _draw(audit, is_free, n_audit, is_alone=n_audit == n)
         is_free[checks] = False
     draw = np.random.default_rng([seed, int(state.is_shown.sum()), int(state.is_answered.sum())])
     is_free &= is_ready
@@ -175,7 +167,7 @@ def next_queue(
     if n_exploit:
         rest = rest[~np.isin(rest, others)]
         best = np.concatenate([best, rest[: n - len(best) - len(others) - len(checks)]])
-    of_part = "" if is_ready.all() else f" of {int(is_ready.sum()):,} ranked so far"
+    of_part = "" if is_ready.all() else f" of {int(is_scored.sum()):,} ranked so far"
     items = _items(scores, audit, best, others, checks, of_part)
     is_shown = state.is_shown.copy()
     is_shown[[item.row for item in items]] = True
@@ -183,16 +175,14 @@ def next_queue(
     return Queue(items, replace(state, is_shown=is_shown, recent=recent, audit=audit))
 
 
-def _draw(audit: Audit, is_free: Bools, is_answered: Bools, n: int, again: bool, is_alone: bool) -> tuple[Audit, Rows]:
-    """Move the sample on by n, less the open checks that are asked again; return what of it is to be shown."""
-    drawn = audit.rows[: audit.n_drawn]
-    rows = drawn[~is_answered[drawn]][:n] if again else drawn[:0]
-    end, step = audit.n_drawn, n - len(rows)
-    while step and end < len(audit.rows):
-        new = audit.rows[end : end + step]
+def _draw(audit: Audit, is_free: Bools, n: int, is_alone: bool) -> tuple[Audit, Rows]:
+    """Move the sample on by n; return what of it is to be shown."""
+    rows, end = audit.rows[:0], audit.n_drawn
+    while end < len(audit.rows) and not len(rows):
+        new = audit.rows[end : end + n]
         end += len(new)
-        rows = np.concatenate([rows, new[is_free[new]]])
-        if len(rows) or not is_alone:  # whole steps only: how far a queue goes must not hang on the answers
+        rows = new[is_free[new]]
+        if not is_alone:  # whole steps only: how far a queue goes must not hang on the answers
             break
     return replace(audit, n_drawn=end), rows
 

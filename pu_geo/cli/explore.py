@@ -15,6 +15,7 @@ from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import discovering, exploring, neighbors, outliers
 from pu_geo.services.explore.discovering import Group
 from pu_geo.services.project import choices, projects
+from pu_geo.wording import plural
 
 screen = Screen("Explore")
 
@@ -152,7 +153,7 @@ def types(
 
 def _list_types(layout: Layout, of: str, as_json: bool) -> None:
     found = discovering.proposal(layout, of)
-    named = {name: len(each.facts["building_ids"]) for name, each in discovering.types(layout).items()}
+    named = {name: len(each["building_ids"]) for name, each in discovering.types(layout).items()}
     lines = [f"{found.id}, {len(found.shown)} groups:", *map(_group_line, found.groups)]
     if named:
         lines.append("Named types: " + ", ".join(f"{name} ({n} buildings)" for name, n in named.items()))
@@ -161,7 +162,7 @@ def _list_types(layout: Layout, of: str, as_json: bool) -> None:
 
 def _group_line(group: Group) -> str:
     types = "".join(f", {name} {n}" for name, n in group.types.items())
-    size = discovering.counted(len(group.building_ids), "building")
+    size = plural(len(group.building_ids), "building")
     state = f" · {group.name}" if group.name else " · dropped" if group.is_dropped else ""
     return f"{group.title:>6}  {size}, {group.n_positive:,} damaged{types}{state}; {group.stability_words}"
 

@@ -8,7 +8,7 @@ import re
 import secrets
 import sqlite3
 import struct
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
@@ -69,29 +69,25 @@ def exchange_scenes(
         new: at most as many as `gone`.
         grid: None where no post scene is left.
     """
-    places = [db.execute("SELECT rowid FROM scene WHERE scene_id = ?", (scene.scene_id,)).fetchone()[0] for scene in gone]
-    db.executemany("DELETE FROM scene WHERE scene_id = ?", [(scene.scene_id,) for scene in gone])
+    exchange_layer(db, gone, new)
     if grid is None:
         db.execute("DELETE FROM pugeo_meta WHERE key IN ('grid', 'pre_share')")
     else:
-        add_scenes(db, new, grid, pre_share)
-    for place, scene in zip(places, new, strict=False):
-        db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (place, scene.scene_id))
+        _put_grid(db, grid, pre_share)
     note_footprints(db)
 
 
 def exchange_layer(db: sqlite3.Connection, gone: Sequence[Scene], new: Sequence[Scene]) -> None:
-    """Remove files of a layer and put others in the place of the first; within a transaction.
+    """Remove files of a layer and put others in their places; within a transaction.
 
     The order of layers stays, which is that of their bands in chips.
     """
-    first = db.execute("SELECT min(rowid) FROM scene WHERE role = 'layer' AND scene_id = ?", (gone[0].scene_id,)).fetchone()[
-        0
-    ]
+    query = "SELECT rowid FROM scene WHERE scene_id = ?"
+    places = [db.execute(query, (scene.scene_id,)).fetchone()[0] for scene in gone]
     db.executemany("DELETE FROM scene WHERE scene_id = ?", [(scene.scene_id,) for scene in gone])
-    if new:
-        add_layer_scenes(db, new)
-        db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (first, new[0].scene_id))
+    _insert_scenes(db, new)
+    for place, scene in zip(places, new, strict=False):
+        db.execute("UPDATE scene SET rowid = ? WHERE scene_id = ?", (place, scene.scene_id))
 
 
 def _put_grid(db: sqlite3.Connection, grid: Grid, pre_share: float | None) -> None:
@@ -132,7 +128,8 @@ def all_scenes(db: sqlite3.Connection) -> list[Scene]:
     """
     folder = _folder_of(db)
     rows = db.execute("SELECT facts FROM scene ORDER BY rowid").fetchall()
-    return [_scene(json.loads(row[0]), folder) for row in rows]
+    every: list[dict[str, Any]] = [json.loads(row[0]) for row in rows]
+    return [scene_of({**facts, "path": _found_path(facts, folder)}) for facts in every]
 
 
 def stored_paths(db: sqlite3.Connection) -> dict[str, str]:
@@ -140,33 +137,23 @@ def stored_paths(db: sqlite3.Connection) -> dict[str, str]:
     return dict(db.execute("SELECT scene_id, json_extract(facts, '$.path') FROM scene ORDER BY rowid").fetchall())
 
 
-def former_paths(db: sqlite3.Connection) -> dict[str, list[dict[str, str]]]:
-    """Return where the files of scenes were before they were found elsewhere, by scene id: {"path", "until": UTC}, oldest first."""
-    rows = db.execute("SELECT scene_id, json_extract(facts, '$.former_paths') FROM scene ORDER BY rowid").fetchall()
-    return {scene_id: json.loads(paths) for scene_id, paths in rows if paths}
-
-
 def relink_scenes(db: sqlite3.Connection, scenes: Sequence[Scene]) -> None:
-    """Store where the files of scenes are now, with their sizes, times and ends; the paths before are kept in `former_paths`.
+    """Store where the files of scenes are now, with their sizes, times and ends.
 
     Raises:
         ProjectError: if a scene is not in the project; nothing is changed then.
     """
+    change = (
+        "UPDATE scene SET path = ?1, facts = json_set(facts, '$.path', ?1, '$.size_bytes', ?2, '$.mtime_ns', ?3, '$.ends_sha256', ?4) "
+        "WHERE scene_id = ?5"
+    )
     with transaction(db):
-        folder, before, former = _folder_of(db), stored_paths(db), former_paths(db)
+        folder = _folder_of(db)
         for scene in scenes:
-            if scene.scene_id not in before:
-                raise ProjectError(f"This project has no scene {scene.scene_id!r}.", "Load the page anew.")
             path = _stored_path(scene.path, folder)
-            known = former.get(scene.scene_id, [])
-            if path != before[scene.scene_id]:
-                known = [*known, {"path": before[scene.scene_id], "until": now()}]
-            change = (
-                "UPDATE scene SET path = ?1, facts = json_set(facts, '$.path', ?1, '$.size_bytes', ?2, '$.mtime_ns', ?3, "
-                "'$.ends_sha256', ?4, '$.former_paths', json(?5)) WHERE scene_id = ?6"
-            )
-            facts = (path, scene.size_bytes, scene.mtime_ns, scene.ends_sha256, json.dumps(known), scene.scene_id)
-            db.execute(change, facts)
+            facts = (path, scene.size_bytes, scene.mtime_ns, scene.ends_sha256, scene.scene_id)
+            if not db.execute(change, facts).rowcount:
+                raise ProjectError(f"This project has no scene {scene.scene_id!r}.", "Load the page anew.")
 
 
 def _folder_of(db: sqlite3.Connection) -> Path:
@@ -218,12 +205,6 @@ def set_dates(db: sqlite3.Connection, dates: Mapping[str, str | None]) -> None:
             if date != facts["date"]:  # a person's word is no guess
                 facts |= {"date": date, "notes": [note for note in facts["notes"] if note[0] != "date"]}
                 db.execute("UPDATE scene SET facts = ? WHERE scene_id = ?", (json.dumps(facts), scene_id))
-
-
-def _scene(facts: dict[str, Any], folder: Path) -> Scene:
-    """Build a scene from JSON."""
-    facts.pop("former_paths", None)
-    return scene_of({**facts, "path": _found_path(facts, folder)})
 
 
 OTHER_GSD = 1.5
@@ -293,18 +274,13 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: 
     Args:
         come_back: ids of buildings that were removed and stand again where they stood, see `former_outlines`.
     """
-    import shapely  # not where a training alone runs
-
-    srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
-    bounds = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object)))
     alike = "SELECT geom FROM footprints WHERE (source_footprint = 'grid') = ?"  # a house may well be as large as a cell
     outlines = {row[0] for row in db.execute(alike, (table.source == "grid",))}
     taken = used_ids(db).difference(come_back)
     number, reserved = max(count_footprints(db), highest_number(db)), {*taken, *table.building_ids}
     new: dict[int, str] = {}
     rows = []
-    for i, wkb in enumerate(table.wkb):
-        blob, building_id = blob_from_wkb(wkb, bounds[i], srs_id), table.building_ids[i]
+    for i, (blob, building_id) in enumerate(zip(_blobs(db, table.wkb), table.building_ids, strict=True)):
         if blob in outlines:
             continue
         while not building_id or building_id in taken:
@@ -324,14 +300,34 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: 
         db.execute(
             "DELETE FROM former WHERE building_id IN (SELECT value FROM json_each(?))", (json.dumps([*new.values()]),)
         )
-    if len(bounds):
-        db.execute(
-            "UPDATE gpkg_contents SET min_x = min(ifnull(min_x, ?1), ?1), min_y = min(ifnull(min_y, ?2), ?2), "
-            "max_x = max(ifnull(max_x, ?3), ?3), max_y = max(ifnull(max_y, ?4), ?4), "
-            "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name IN ('footprints', 'damage_map')",
-            (*bounds[:, :2].min(axis=0).tolist(), *bounds[:, 2:].max(axis=0).tolist()),
-        )
+        _note_extent(db)
     return new
+
+
+def _blobs(db: sqlite3.Connection, outlines: Sequence[bytes]) -> list[bytes]:
+    """Wrap outlines, WKB in the project CRS, as geometries of this project's footprints."""
+    import shapely  # not where a training alone runs
+
+    srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
+    bounds = shapely.bounds(shapely.from_wkb(np.array(list(outlines), dtype=object)))
+    return [blob_from_wkb(wkb, box, srs_id) for wkb, box in zip(outlines, bounds, strict=True)]
+
+
+def _note_extent(db: sqlite3.Connection) -> None:
+    """Write the extent of all footprints into the GeoPackage's own registry."""
+    _, corners = _envelopes(db)
+    box = [*corners.min(axis=(0, 2)).tolist(), *corners.max(axis=(0, 2)).tolist()] if len(corners) else [None] * 4
+    db.execute(
+        "UPDATE gpkg_contents SET min_x = ?, min_y = ?, max_x = ?, max_y = ?, "
+        "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name IN ('footprints', 'damage_map')",
+        box,
+    )
+
+
+def _envelopes(db: sqlite3.Connection) -> tuple[list[str], NDArray[np.float64]]:
+    """Return building ids and their envelopes, float64 [N, 2, 2]: of x and y the least and the most, without reading an outline."""
+    rows = db.execute("SELECT building_id, substr(geom, 9, 32) FROM footprints ORDER BY fid").fetchall()
+    return [row[0] for row in rows], np.frombuffer(b"".join(row[1] for row in rows), "<f8").reshape(-1, 2, 2)
 
 
 def used_ids(db: sqlite3.Connection) -> set[str]:
@@ -357,13 +353,9 @@ def move_former(db: sqlite3.Connection, way: tuple[float, float]) -> None:
     """Move the places of removed buildings with those of all others, by so many units of the project CRS."""
     import shapely  # not where a training alone runs
 
-    srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
     found = former_outlines(db)
     moved = shapely.transform(shapely.from_wkb(np.array(list(found.values()), dtype=object)), lambda xy: xy + np.array(way))
-    blobs = (
-        blob_from_wkb(wkb, box, srs_id)
-        for wkb, box in zip(shapely.to_wkb(moved, byte_order=1), shapely.bounds(moved), strict=True)
-    )
+    blobs = _blobs(db, shapely.to_wkb(moved, byte_order=1))
     db.executemany("UPDATE former SET geom = ? WHERE building_id = ?", zip(blobs, found, strict=True))
 
 
@@ -391,28 +383,17 @@ def remove_footprints(db: sqlite3.Connection, ids: Sequence[str], *, by_list: bo
         (by_list, *gone),
     )
     db.execute("DELETE FROM footprints WHERE building_id IN (SELECT value FROM json_each(?))", gone)
-    rows = db.execute("SELECT substr(geom, 9, 32) FROM footprints").fetchall()
-    boxes = np.frombuffer(b"".join(row[0] for row in rows), "<f8").reshape(-1, 4)  # west, east, south, north
-    box = [None] * 4 if not rows else [*boxes[:, [0, 2]].min(axis=0).tolist(), *boxes[:, [1, 3]].max(axis=0).tolist()]
-    db.execute(
-        "UPDATE gpkg_contents SET min_x = ?, min_y = ?, max_x = ?, max_y = ?, "
-        "last_change = strftime('%Y-%m-%dT%H:%M:%fZ','now') WHERE table_name IN ('footprints', 'damage_map')",
-        box,
-    )
+    _note_extent(db)
     note_footprints(db)
 
 
 def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collection[str]) -> None:
     """Give some buildings the outlines, areas and attributes that a table has; within a transaction of the caller's."""
-    import shapely  # not where a training alone runs
-
-    srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
-    bounds, wanted = shapely.bounds(shapely.from_wkb(np.array(list(table.wkb), dtype=object))), set(ids)
+    wanted = set(ids)
+    kept = [i for i, building in enumerate(table.building_ids) if building in wanted]
     rows = [
-        (blob_from_wkb(table.wkb[i], bounds[i], srs_id), float(table.area_m2[i]), table.source,
-         json.dumps(dict(table.attributes[i]), ensure_ascii=False), building)
-        for i, building in enumerate(table.building_ids)
-        if building in wanted
+        (blob, float(table.area_m2[i]), table.source, json.dumps(dict(table.attributes[i]), ensure_ascii=False), table.building_ids[i])
+        for i, blob in zip(kept, _blobs(db, [table.wkb[i] for i in kept]), strict=True)
     ]  # fmt: skip
     change = "UPDATE footprints SET geom = ?, area_m2 = ?, source_footprint = ?, attributes = ? WHERE building_id = ?"
     db.executemany(change, rows)
@@ -504,15 +485,11 @@ def building_at(db: sqlite3.Connection, place: int) -> tuple[str, float, dict[st
 
 def places_of(db: sqlite3.Connection, building_ids: Sequence[str]) -> dict[str, int]:
     """Return building id -> its place in `building_ids`, for those of some buildings that are there."""
-    of_building = "SELECT fid FROM footprints WHERE building_id = ?"
-    rows = [(db.execute(of_building, (building,)).fetchone(), building) for building in building_ids]
-    places: dict[str, int] = {}
-    place, before = 0, -1
-    for fid, building in sorted((row[0], building) for row, building in rows if row is not None):
-        place += int(db.execute("SELECT count(*) FROM footprints WHERE fid > ? AND fid < ?", (before, fid)).fetchone()[0])
-        places[building], before = place, fid
-        place += 1
-    return places
+    query = (
+        "SELECT building_id, (SELECT count(*) FROM footprints other WHERE other.fid < own.fid) FROM footprints own "
+        "WHERE building_id IN (SELECT value FROM json_each(?))"
+    )
+    return dict(db.execute(query, (json.dumps(list(building_ids)),)).fetchall())
 
 
 def outlines(db: sqlite3.Connection, building_ids: Sequence[str]) -> list[bytes]:
@@ -545,9 +522,8 @@ def footprints(db: sqlite3.Connection) -> FootprintTable:
 
 def centers(db: sqlite3.Connection) -> tuple[list[str], NDArray[np.float64]]:
     """Return building ids and the middles of their envelopes, float64 [N, 2], project CRS, without reading an outline."""
-    rows = db.execute("SELECT building_id, substr(geom, 9, 32) FROM footprints ORDER BY fid").fetchall()
-    west_east_south_north = np.frombuffer(b"".join(row[1] for row in rows), "<f8").reshape(-1, 2, 2)
-    return [row[0] for row in rows], west_east_south_north.mean(axis=2)
+    ids, corners = _envelopes(db)
+    return ids, corners.mean(axis=2)
 
 
 def centers_px(db: sqlite3.Connection, ids: Sequence[str]) -> NDArray[np.float32]:
@@ -588,21 +564,15 @@ def areas_m2(db: sqlite3.Connection) -> NDArray[np.float64]:
     return np.array([row[0] for row in db.execute("SELECT area_m2 FROM footprints ORDER BY fid")], dtype=np.float64)
 
 
-_MOST_UNITS = 100  # projects
-_units: OrderedDict[tuple[str, str], Units] = OrderedDict()  # by project and state of its footprints, the newest last
+_units: dict[tuple[str, str], Units] = {}  # by project and state of its footprints
 
 
 def units(db: sqlite3.Connection) -> Units:
     """Return what the footprints are: buildings, cells of a grid, or both. All are read for it once for each state of them."""
-    name = geometry_v(db)
-    if name == "0":
-        return _read_units(db)
-    key = project_id(db), name
-    if (found := _units.get(key)) is None:
-        found = _units[key] = _read_units(db)
-        while len(_units) > _MOST_UNITS:
-            _units.popitem(last=False)
-    return found
+    key = project_id(db), geometry_v(db)
+    if key not in _units:
+        _units[key] = _read_units(db)
+    return _units[key]
 
 
 def _read_units(db: sqlite3.Connection) -> Units:
@@ -769,54 +739,35 @@ def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> lis
         ProjectError: if one is empty or over 50 MB, the disk is full, or several have one name and there is a file, such as a
             world file, that could belong to any of them.
     """
-    names = [safe_name(name) for name, _ in files]
     for given, content in files:
         if not 0 < len(content) <= MAX_BYTES:
             raise ProjectError(
                 f"{given[:80]} has {len(content):,} bytes; 1 to {MAX_BYTES:,} ({MAX_MB} MB) can be uploaded.",
                 "Name larger files by their path: they stay where they are.",
             )
-    signs = [(name, hashlib.sha256(content).hexdigest()) for name, (_, content) in zip(names, files, strict=True)]
-    contents_of = {sign: content for sign, (_, content) in zip(signs, files, strict=True)}
-    kept: dict[tuple[str, str], Path] = {}
-    for group in _apart(list(contents_of)):
-        paths = _keep_together(layout, [(name, contents_of[name, digest]) for name, digest in group])
-        kept.update(zip(group, paths, strict=True))
-    return [kept[sign] for sign in signs]
-
-
-def _apart(signs: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    """Return files, each a name and what its content is known by, in groups without two of a name."""
-    names = [name for name, _ in signs]
-    several = {name for name in names if names.count(name) > 1}
-    for name in sorted(several):
-        beside = sorted(other for other in {*names} if other != name and Path(other).stem == Path(name).stem)
+    signs = [(safe_name(name), hashlib.sha256(content).hexdigest()) for name, content in files]
+    together, times = sorted({*signs}), Counter(name for name, _ in {*signs})
+    several = sorted(name for name, n in times.items() if n > 1)
+    for name in several:
+        beside = sorted(other for other, _ in together if other != name and Path(other).stem == Path(name).stem)
         if beside:
             raise ProjectError(
-                f"{names.count(name)} different files are called {name}, so it is not certain which one {beside[0]} belongs to.",
+                f"{times[name]} different files are called {name}, so it is not certain which one {beside[0]} belongs to.",
                 "Upload each picture with its own world file or labels, one after the other, or add them by path.",
                 kind="twice",
             )
-    alone = [[sign] for sign in signs if sign[0] in several]
-    together = [sign for sign in signs if sign[0] not in several]
-    return [*([together] if together else []), *alone]
-
-
-def _keep_together(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[Path]:
-    names = [name for name, _ in files]
-    digest = hashlib.sha256()
-    for name, (_, content) in sorted(zip(names, files, strict=True)):
-        digest.update(f"{name}\0{len(content)}\0".encode())
-        digest.update(content)
-    folder = layout.path("sources") / digest.hexdigest()[:12]
-    for name, (_, content) in zip(names, files, strict=True):
+    found = []
+    for sign, (_, content) in zip(signs, files, strict=True):
+        group = [sign] if sign[0] in several else [one for one in together if one[0] not in several]
+        path = layout.path("sources") / hashlib.sha256(json.dumps(group).encode()).hexdigest()[:12] / sign[0]
         try:
-            if not (folder / name).exists():
-                with atomic_write(folder / name) as temporary:
+            if not path.exists():
+                with atomic_write(path) as temporary:
                     temporary.write_bytes(content)
         except OSError as cause:
             raise ProjectError(
-                f"{name} cannot be stored in the project: {cause.strerror or cause}.",
+                f"{sign[0]} cannot be stored in the project: {cause.strerror or cause}.",
                 "Make room on the disk, or name the file by its path.",
             ) from cause
-    return [folder / name for name in names]
+        found.append(path)
+    return found

@@ -15,7 +15,7 @@ from typing import Any
 from pu_geo.errors import ProjectError
 from pu_geo.project.store import now, transaction
 
-KINDS = ("selection", "pseudo_positives", "damage_type", "reviewed", "groups")
+KINDS = ("selection", "pseudo_positives", "reviewed", "groups")
 MAX_NAME = 60
 _COLUMNS = "decision, kind, name, analyst, at, facts"
 _INVISIBLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")

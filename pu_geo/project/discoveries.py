@@ -1,7 +1,7 @@
 """Proposed groups of buildings, `discoveries/<id>/`, and what people made of them: names, merged and dropped groups.
 
-A finished discovery is never changed. What people decide about it is in the append-only log of `decisions`: a named group
-is a decision of kind "damage_type", what was merged and dropped is one of kind "groups" for the whole discovery.
+A finished discovery is never changed. What people decide about it is in the append-only log of `decisions`: each act is one entry
+with all that is named, merged and dropped then.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ from pu_geo.project.layout import Layout, read_array, read_json, write_array, wr
 from pu_geo.project.store import now, transaction
 from pu_geo.wording import listed
 
-NAMED, REVIEWED = "damage_type", "groups"
-FACTS, IDS, GROUPS, MEMBERSHIP = "discovery.json", "building_ids.json", "groups.npy", "membership.npy"
+KIND = "groups"
+FACTS, IDS, GROUPS = "discovery.json", "building_ids.json", "groups.npy"
 NO_GROUP = -1
 
 
@@ -37,13 +37,11 @@ class Discovery:
         facts: what it was made from and how sure it is; see `tasks.explore.discover`.
         building_ids: [N], in the order of the chip set.
         groups: of each building, int16 [N]; -1 for buildings that were left out.
-        membership: share of the seeds that put it into that group, float32 [N] in [0, 1]; 0 where it has none.
     """
 
     facts: Mapping[str, Any]
     building_ids: Sequence[str]
     groups: NDArray[np.int16]
-    membership: NDArray[np.float32]
 
     @property
     def id(self) -> str:
@@ -55,17 +53,19 @@ class Discovery:
         return [self.building_ids[row] for row in rows]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Review:
-    """What people made of the groups of a discovery without naming them.
+    """What people made of the groups of a discovery.
 
     Attributes:
         merged: sets of groups that count as one, each in ascending order.
         dropped: groups that are no longer shown.
+        names: group -> the type that it was named as.
     """
 
-    merged: Sequence[Sequence[int]] = ()
-    dropped: Sequence[int] = ()
+    merged: list[list[int]] = field(default_factory=list)
+    dropped: set[int] = field(default_factory=set)
+    names: dict[int, str] = field(default_factory=dict)
 
     def joined(self, n_groups: int) -> list[tuple[int, ...]]:
         """Return all groups 0..n_groups-1 as people see them: merged ones together, in the order of their first number."""
@@ -80,10 +80,7 @@ def new_id() -> str:
     return f"types-{stamp}-{secrets.token_hex(2)}"
 
 
-def keep(
-    layout: Layout, work: Path, facts: Mapping[str, Any], ids: Sequence[str], groups: NDArray[np.int16],
-    membership: NDArray[np.float32],
-) -> None:  # fmt: skip
+def keep(layout: Layout, work: Path, facts: Mapping[str, Any], ids: Sequence[str], groups: NDArray[np.int16]) -> None:
     """Write a discovery in the folder `work`, then move it to its place in one step: it is there as a whole or not at all.
 
     Args:
@@ -93,10 +90,8 @@ def keep(
     make_folder(work)
     write_json(work / IDS, list(ids))
     write_array(work / GROUPS, groups)
-    write_array(work / MEMBERSHIP, membership)
-    write_facts(work / FACTS, facts, [work / name for name in (IDS, GROUPS, MEMBERSHIP)])
-    place = layout.discovery(str(facts["discovery"]))
-    move_path(work, place)
+    write_facts(work / FACTS, facts, [work / IDS, work / GROUPS])
+    move_path(work, layout.discovery(str(facts["discovery"])))
 
 
 def all_facts(layout: Layout) -> list[Mapping[str, Any]]:
@@ -111,9 +106,7 @@ def load(layout: Layout, discovery_id: str) -> Discovery:
     for facts in known:
         if discovery_id in (facts["discovery"], "latest"):
             folder = layout.discovery(facts["discovery"])
-            ids = read_json(folder / IDS)
-            arrays = (read_array(folder / name) for name in (GROUPS, MEMBERSHIP))
-            return Discovery(facts, ids, *arrays)
+            return Discovery(facts, read_json(folder / IDS), read_array(folder / GROUPS))
     names = listed([str(facts["discovery"]) for facts in known]) or "none yet"
     raise ProjectError(
         f"This project has no discovery {discovery_id!r}; there are: {names}.",
@@ -126,101 +119,92 @@ def load(layout: Layout, discovery_id: str) -> Discovery:
 
 
 def review_of(db: sqlite3.Connection, discovery_id: str) -> Review:
-    """Return what is merged and dropped now."""
-    found = decisions.standing(db, REVIEWED).get(_review_name(discovery_id))
-    return Review() if found is None else Review(found.facts["merged"], found.facts["dropped"])
+    """Return what is merged, dropped and named now."""
+    facts = _facts(db, discovery_id)
+    own = {name: each for name, each in types(db).items() if each["discovery"] == discovery_id}
+    names = {group: name for name, each in own.items() for group in each["groups"]}
+    return Review([list(each) for each in facts["merged"]], set(facts["dropped"]), names)
 
 
-def types(db: sqlite3.Connection) -> dict[str, Decision]:
-    """Return the named types of all discoveries by name, in the order of naming; facts: "discovery", "groups", "building_ids"."""
-    return {name: each for name, each in decisions.standing(db, NAMED).items() if "discovery" in each.facts}
+def _facts(db: sqlite3.Connection, discovery_id: str, *, at: int | None = None) -> Mapping[str, Any]:
+    found = decisions.standing(db, KIND, at=at).get(_name(discovery_id))
+    return {"discovery": discovery_id, "merged": [], "dropped": [], "types": {}} if found is None else found.facts
+
+
+def types(db: sqlite3.Connection) -> dict[str, Mapping[str, Any]]:
+    """Return the named types of all discoveries by name, in the order of naming: {"discovery", "groups", "building_ids"} each.
+
+    Where several discoveries have a name, it is of the one where it was given last.
+    """
+    every = [
+        (each["number"], name, {**each, "discovery": decision.facts["discovery"]})
+        for decision in decisions.standing(db, KIND).values()
+        for name, each in decision.facts["types"].items()
+    ]
+    found: dict[str, Mapping[str, Any]] = {}
+    for _, name, each in sorted(every, key=lambda one: one[0]):
+        found.pop(name, None)
+        found[name] = each
+    return found
 
 
 def type_of(db: sqlite3.Connection) -> dict[str, str]:
     """Return building id -> the named type that a machine put it into; where there are several, the one named last."""
-    return {building: name for name, each in types(db).items() for building in each.facts["building_ids"]}
+    return {building: name for name, each in types(db).items() for building in each["building_ids"]}
 
 
-def decide(
-    db: sqlite3.Connection, discovery_id: str, changes: Mapping[str | None, Mapping[str, Any] | None], *, analyst: str,
-    undoes: str = "",
-) -> None:  # fmt: skip
-    """Store one act about a discovery, which is undone as a whole.
-
-    Args:
-        changes: name of a type -> its facts, None to take the name away; the key None is the review.
-        undoes: the act that this one takes back.
-    """
-    act = f"{discovery_id}:{undoes or secrets.token_hex(8)}:{secrets.token_hex(4) if undoes else ''}"
+def decide(db: sqlite3.Connection, found: Discovery, review: Review, *, analyst: str) -> None:
+    """Store what people made of a discovery, where it is another thing than before, as one act."""
     with transaction(db):
-        for number, (name, facts) in enumerate(changes.items()):
-            kind, named = (REVIEWED, _review_name(discovery_id)) if name is None else (NAMED, name)
-            decisions.decide(db, f"{act}:{number}", kind, named, facts, analyst=analyst)
+        before, known = _facts(db, found.id), types(db)
+        own: dict[str, dict[str, Any]] = {}
+        for name in dict.fromkeys(review.names.values()):
+            groups = sorted(group for group, other in review.names.items() if other == name)
+            same = known.get(name, {})
+            is_same = same.get("discovery") == found.id and same["groups"] == groups
+            number = same["number"] if is_same else decisions.last_decision(db) + 1
+            own[name] = {"groups": groups, "building_ids": found.members(groups), "number": number}
+        facts = {"discovery": found.id, "merged": review.merged, "dropped": sorted(review.dropped), "types": own}
+        if any(facts[name] != before[name] for name in facts):
+            _store(db, facts, analyst)
 
 
-Act = list[tuple[int, str, str, str]]
+def _store(db: sqlite3.Connection, facts: Mapping[str, Any], analyst: str) -> None:
+    decisions.decide(db, secrets.token_hex(16), KIND, _name(facts["discovery"]), facts, analyst=analyst)
 
 
-def _acts(db: sqlite3.Connection) -> dict[tuple[str, str], Act]:
-    """Return the acts that stand, by discovery and id, oldest first: (decision, kind, name, analyst) of each of their parts."""
-    rows = db.execute(
-        "SELECT decision, op, kind, name, analyst FROM decision WHERE kind IN (?, ?) ORDER BY decision", (NAMED, REVIEWED)
-    )
-    found: dict[tuple[str, str], Act] = {}
-    for number, op, kind, name, analyst in rows:
-        discovery, act, is_undo, _ = op.split(":") if op.count(":") == 3 else ("", op, "", "")
-        if is_undo:
-            found.pop((discovery, act), None)
+def last_act(db: sqlite3.Connection, discovery_id: str) -> Decision | None:
+    """Return the last act about a discovery that counts; None if there is none."""
+    acts: list[Decision] = []
+    for one in decisions.entries(db, KIND, _name(discovery_id))[::-1]:
+        if "undoes" in one.facts:
+            acts.pop()
         else:
-            found.setdefault((discovery, act), []).append((number, kind, name, analyst))
-    return found
-
-
-def last_act(db: sqlite3.Connection, discovery_id: str) -> int | None:
-    """Return the number of the last act about a discovery that counts, that of its first decision; None if there is none."""
-    own = [parts for (discovery, _), parts in _acts(db).items() if discovery == discovery_id]
-    return own[-1][0][0] if own else None
+            acts.append(one)
+    return acts[-1] if acts else None
 
 
 def undo(db: sqlite3.Connection, discovery_id: str, *, analyst: str, decision: int | None = None) -> bool:
     """Undo the last act about a discovery that counts; return whether there was one.
 
     Args:
-        decision: its number, as `last_act` gives it; None for whichever is the last one.
+        decision: its number; None for whichever is the last one.
 
     Raises:
-        ProjectError: if another act is the last one, or one of its names was given to something else since.
+        ProjectError: if another act is the last one.
     """
     with transaction(db):
-        acts = _acts(db)
-        own = [(act, parts) for (discovery, act), parts in acts.items() if discovery == discovery_id]
-        if decision is not None and (not own or own[-1][1][0][0] != decision):
-            who = f" by {own[-1][1][0][3]}" if own else ""
+        act = last_act(db, discovery_id)
+        if decision is not None and (act is None or act.decision != decision):
+            who = f" by {act.analyst}" if act else ""
             raise ProjectError(
                 f"Something else was decided since{who}.", "Look at the groups as they are now.", kind="decision"
             )
-        if not own:
+        if act is None:
             return False
-        act, parts = own[-1]
-        _refuse_what_was_decided_since(acts.values(), parts)
-        before = {kind: decisions.standing(db, kind, at=parts[0][0] - 1) for kind in (NAMED, REVIEWED)}
-        changes = {
-            None if kind == REVIEWED else name: before[kind][name].facts if name in before[kind] else None
-            for _, kind, name, _ in parts
-        }
-        decide(db, discovery_id, changes, analyst=analyst, undoes=act)
+        _store(db, {**_facts(db, discovery_id, at=act.decision - 1), "undoes": act.decision}, analyst)
     return True
 
 
-def _refuse_what_was_decided_since(acts: Iterable[Act], parts: Act) -> None:
-    newest = {(kind, name): (number, who) for act in acts for number, kind, name, who in sorted(act)}
-    for number, kind, name, _ in parts:
-        last, who = newest[kind, name]
-        if last > number:
-            raise ProjectError(
-                f"{name!r} was decided anew since, by {who}: that would be lost.", "Take that back first.", kind="decision"
-            )
-
-
-def _review_name(discovery_id: str) -> str:
+def _name(discovery_id: str) -> str:
     return f"groups of {discovery_id}"

@@ -90,7 +90,10 @@ def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, 
             ).fetchone()
             wrong = _taken(one, stored[1:]) if stored else _problem(db, one, numbers)
             if not wrong:
-                numbers[one.event] = int(stored[0]) if stored else _insert(db, one, numbers, importer, act)
+                numbers[one.event] = int(stored[0]) if stored else insert(db, {
+                    **_row(one, numbers), "imported_by": importer, "at": now(), "origin_at": utc(one.op.at), "origin_kind": one.kind,
+                    "kind": "import", "act": act,
+                })  # fmt: skip
             acks.append(Ack(one.op.op, None if wrong else numbers[one.event], wrong))
     return acks
 
@@ -114,16 +117,12 @@ def rebuild(db: sqlite3.Connection, past: Iterable[PastEvent]) -> str | None:
             wrong = f"event {one.event} does not follow from those before: its operation is there twice, or it undoes what is undone."
         if wrong:
             return wrong
-        op, at = one.op, utc(one.op.at)
-        stored_at = utc(one.stored_at or one.op.at)
-        insert(db, {
-            "event": one.event, "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst, "at": stored_at,
-            "origin_at": None if at == stored_at else at, "origin_kind": None if one.kind == kind else one.kind,
-            "imported_by": one.imported_by or None, "screen": op.screen, "kind": kind, "undoes": one.undoes, "answer": one.answer,
-            "act": act,
+        at, stored_at = utc(one.op.at), utc(one.stored_at or one.op.at)
+        numbers[one.event] = insert(db, {
+            **_row(one, numbers), "event": one.event, "at": stored_at, "origin_at": None if at == stored_at else at,
+            "origin_kind": None if one.kind == kind else one.kind, "imported_by": one.imported_by or None, "kind": kind, "act": act,
         })  # fmt: skip
-        numbers[one.event] = one.event
-        log.add(one.event, op.op, who, kind, act, one.undoes)
+        log.add(one.event, one.op.op, who, kind, act, one.undoes)
     return None
 
 
@@ -147,13 +146,15 @@ def _problem(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int])
     return one.op.problem(max_op=MAX_NAME + MOST_STEPS) or unknown_building(db, one.op)
 
 
-def _insert(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int], importer: str, act: str) -> int:
-    op, undoes, answer = one.op, *(None if number is None else numbers[number] for number in (one.undoes, one.answer))
-    return insert(db, {
-        "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst, "imported_by": importer, "at": now(),
-        "origin_at": utc(op.at), "origin_kind": one.kind, "screen": op.screen, "kind": "import", "undoes": undoes,
-        "answer": answer, "act": act,
-    })  # fmt: skip
+def _row(one: PastEvent, numbers: Mapping[int, int]) -> dict[str, object]:
+    """Return what an event holds here as there.
+
+    Args:
+        numbers: of events there -> here.
+    """
+    others = {name: None if (number := getattr(one, name)) is None else numbers[number] for name in ("undoes", "answer")}
+    own = {name: getattr(one.op, name) for name in ("op", "building_id", "analyst", "screen")}
+    return {**own, **details(one.op), **others}
 
 
 class ActLog:

@@ -23,6 +23,7 @@ from pu_geo.files import HOME_VARIABLE as HOME_VARIABLE
 from pu_geo.files import SUFFIX as SUFFIX
 from pu_geo.files import atomic_write, checked, reserve
 from pu_geo.files import home as home
+from pu_geo.files import sha256_of as sha256_of
 
 RCF = "rcf"  # the feature set that comes with every chip set; its files have names without it
 SHARED = "shared"  # the maker of features whose filters are the same everywhere and hold no imagery
@@ -190,12 +191,6 @@ def write_json(path: Path, value: object) -> None:
     """Write a small JSON file atomically."""
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(value, indent=1, ensure_ascii=False), encoding="utf-8")
-
-
-def sha256_of(path: Path) -> str:
-    """Return the lowercase hex sha256 of a file."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def write_facts(path: Path, facts: Mapping[str, Any], files: Iterable[Path]) -> None:

@@ -6,10 +6,12 @@ One state for all analysts of a project, so that no building is shown to two of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import secrets
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +22,30 @@ from pu_geo.project.layout import Layout, read_arrays, read_json, write_json
 from pu_geo.project.locks import one_at_a_time
 
 KEPT = 3  # queues of an analyst that are remembered: an answer may arrive after the next one was handed out
+
+
+@dataclass(frozen=True)
+class QueueItem:
+    """One building to review; see `analysis.queue.Item`."""
+
+    building_id: str
+    kind: Literal["exploit", "explore", "audit"]
+    why: str
+    inclusion: float | None = None
+
+
+@dataclass(frozen=True)
+class StoredQueue:
+    """What one analyst is to answer, in this order. `id` is another one for other items.
+
+    Attributes:
+        is_second: these are another reader's answers, to be given once more without seeing them.
+    """
+
+    chip_set: str
+    items: Sequence[QueueItem]
+    is_second: bool = False
+    id: str = field(default_factory=lambda: secrets.token_hex(6))
 
 
 def _folder(layout: Layout) -> Path:
@@ -43,11 +69,11 @@ def save_state(layout: Layout, chip_set: str, arrays: Mapping[str, NDArray[Any]]
         np.savez(stream, allow_pickle=False, **arrays)
 
 
-def load_queues(layout: Layout, analyst: str) -> list[dict[str, Any]]:
-    """Return the newest queues of an analyst, newest first; each {"id", "chip_set", "items"}."""
+def load_queues(layout: Layout, analyst: str) -> list[StoredQueue]:
+    """Return the newest queues of an analyst, newest first."""
     path = _path_of(layout, analyst)
-    found: list[dict[str, Any]] = read_json(path) if path.is_file() else []
-    return found
+    found = read_json(path) if path.is_file() else []
+    return [StoredQueue(**{**one, "items": [QueueItem(**item) for item in one["items"]]}) for one in found]
 
 
 def all_queued(layout: Layout, chip_set: str) -> set[str]:
@@ -61,9 +87,9 @@ def all_queued(layout: Layout, chip_set: str) -> set[str]:
     return found
 
 
-def save_queue(layout: Layout, analyst: str, queue: Mapping[str, Any]) -> None:
+def save_queue(layout: Layout, analyst: str, queue: StoredQueue) -> None:
     """Store a queue before those that an analyst had."""
-    write_json(_path_of(layout, analyst), [dict(queue), *load_queues(layout, analyst)][:KEPT])
+    write_json(_path_of(layout, analyst), [asdict(one) for one in (queue, *load_queues(layout, analyst))][:KEPT])
 
 
 def _path_of(layout: Layout, analyst: str) -> Path:

@@ -29,8 +29,8 @@ def fresh(n: int = 300, answered: tuple[int, ...] = ()) -> QueueState:
     return QueueState(is_answered, np.zeros(n, np.bool_))
 
 
-def rows_of(queue: Queue, reason: str) -> list[int]:
-    return [item.row for item in queue.items if item.reason == reason]
+def rows_of(queue: Queue, kind: str) -> list[int]:
+    return [item.row for item in queue.items if item.kind == kind]
 
 
 def all_answered(state: QueueState) -> QueueState:
@@ -86,7 +86,7 @@ def test_explore_equals_farthest_first_by_loops() -> None:
     state = replace(fresh(150, tuple(answered)), recent=(10, 11))
     queue = next_queue(scores, features, xy_m, state, mix=Mix(0, 1, 0), n=12)
     assert rows_of(queue, "explore") == farthest_first(scores, features, xy_m, state, answered, 12)
-    assert queue.items[0].words.startswith("unlike anything answered so far, score ")
+    assert queue.items[0].why.startswith("unlike anything answered so far, score ")
     state.is_shown[60] = True  # skipped, and seen all the same
     mixed = next_queue(scores, features, xy_m, state, mix=EVEN, n=12)
     seen = [*answered, 60, *rows_of(mixed, "exploit"), *rows_of(mixed, "audit")]
@@ -107,7 +107,7 @@ def test_where_nothing_lies_apart_the_places_go_to_exploit() -> None:
 def test_without_scores_everything_is_explored_and_no_audit_begins() -> None:
     _, features, xy_m = scene(4)
     queue = next_queue(None, features, xy_m, fresh(), mix=EVEN)
-    assert {(item.reason, item.words) for item in queue.items} == {("explore", "unlike anything answered so far")}
+    assert {(item.kind, item.why) for item in queue.items} == {("explore", "unlike anything answered so far")}
     assert len({item.row for item in queue.items}) == 20
     assert queue.state.audit is None
 
@@ -121,10 +121,10 @@ def test_audit_takes_the_next_of_the_drawing_order_and_says_its_probability() ->
     drawn = second.state.audit
     assert drawn.n_drawn == 8
     for item in second.items:
-        if item.reason == "audit":
+        if item.kind == "audit":
             part = int(drawn.stratum[drawn.rows.tolist().index(item.row)])
             assert item.inclusion == pytest.approx((drawn.stratum[:8] == part).sum() / drawn.sizes()[part])
-            assert item.words == f"random check of scores {drawn.low[part]:.2f} to {drawn.high[part]:.2f}"
+            assert item.why == f"random check of scores {drawn.low[part]:.2f} to {drawn.high[part]:.2f}"
         else:
             assert item.inclusion is None
 
@@ -137,30 +137,13 @@ def test_each_building_is_shown_once_until_all_were() -> None:
         state = queue.state  # skipped, all of them
     assert len(shown) == len(set(shown)) == 172
     assert 5 not in shown
-    again = next_queue(scores, features, xy_m, state, mix=Mix(1, 0, 0), again=True)
-    assert len(again.items) == 20
-    assert 5 not in [item.row for item in again.items]
-
-
-def test_open_checks_come_again_when_asked() -> None:
-    scores, features, xy_m = scene(7)
-    first = next_queue(scores, features, xy_m, fresh(), mix=Mix(0, 0, 1), n=10)
-    rows = rows_of(first, "audit")
-    is_answered = np.zeros(300, np.bool_)
-    is_answered[rows[:6]] = True
-    state = replace(first.state, is_answered=is_answered)
-    asked = next_queue(scores, features, xy_m, state, mix=Mix(0, 0, 1), n=10, again=True)
-    assert rows_of(asked, "audit")[:4] == rows[6:]
-    assert asked.state.audit.n_drawn == 16
-    quiet = next_queue(scores, features, xy_m, state, mix=Mix(0, 0, 1), n=10)
-    assert not set(rows_of(quiet, "audit")) & set(rows)
 
 
 def test_first_items_hold_all_kinds_the_rest_is_spread_and_the_state_is_not_changed() -> None:
     scores, features, xy_m = scene(9)
     state = fresh()
     queue = next_queue(scores, features, xy_m, state, mix=Mix(0.7, 0.2, 0.1))
-    reasons = [item.reason for item in queue.items]
+    reasons = [item.kind for item in queue.items]
     assert reasons[:3] == ["exploit", "explore", "audit"]
     assert "audit" in reasons[8:14]
     assert [reasons.count(kind) for kind in ("exploit", "explore", "audit")] == [14, 4, 2]
@@ -185,12 +168,11 @@ def test_refuses_arrays_that_do_not_fit_and_has_nothing_to_show_where_all_is_ans
     for wrong in ((scores[:9], features, xy_m), (scores, features[:9], xy_m), (scores, features, xy_m[:, :1])):
         with pytest.raises(ShapeError, match="300"):
             next_queue(*wrong, fresh())
-    with pytest.raises(ValueError, match="at least 1"):
-        next_queue(scores, features, xy_m, fresh(), n=0)
     missing = np.where(np.arange(300) == 4, np.nan, scores)
-    with pytest.raises(ValueError, match="finite"):
-        next_queue(missing, features, xy_m, fresh())
-    assert next_queue(missing, features, xy_m, fresh(300, (4,))).items
+    part = next_queue(missing, features, xy_m, fresh(), n=299)
+    assert {item.row for item in part.items} == set(range(300)) - {4}, "which has no score yet"
+    assert part.state.audit is None
+    assert next_queue(missing, features, xy_m, fresh(300, (4,))).state.audit is not None
     for n in (0, 3):
         for given in (scores[:n], None):
             assert next_queue(given, features[:n], xy_m[:n], fresh(n, tuple(range(n)))).items == []

@@ -12,10 +12,11 @@ from app_parts import field, plain, press, show
 from small_parts import small_grid, small_project, small_scene, square_table
 
 from pu_geo import jobs
+from pu_geo.files import sha256_of
+from pu_geo.geo.scene_state import ends_sha256
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import Scene
-from pu_geo.scene_state import ends_sha256, sha256_of
 from pu_geo.services.project import browsing
 
 pytestmark = pytest.mark.usefixtures("home")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from sqlite3 import Connection
 from typing import Any
@@ -13,6 +14,7 @@ from type_parts import GROUPS, IDS, KEPT, discovered
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import decisions, discoveries, labels, pseudo_positives
+from pu_geo.project.discoveries import Discovery
 from pu_geo.project.layout import Layout, sha256_of
 from pu_geo.records import LabelOp
 
@@ -20,7 +22,7 @@ from pu_geo.records import LabelOp
 def test_the_newest_of_a_name_stands_and_can_be_taken_away_and_put_back(db: Connection) -> None:
     decisions.decide(db, "1", "selection", " island ", {"building_ids": ["b1"]}, analyst="ann")
     decisions.decide(db, "2", "selection", "coast", {"building_ids": ["b2"]}, analyst="ann")
-    decisions.decide(db, "3", "damage_type", "island", {"building_ids": ["b3"]}, analyst="bob")
+    decisions.decide(db, "3", "reviewed", "island", {"building_ids": ["b3"]}, analyst="bob")
     decisions.decide(db, "4", "selection", "island", {"building_ids": ["b1", "b4"]}, analyst="bob")
     found = decisions.standing(db, "selection")
     assert [(name, each.facts["building_ids"], each.analyst) for name, each in found.items()] == [
@@ -31,7 +33,7 @@ def test_the_newest_of_a_name_stands_and_can_be_taken_away_and_put_back(db: Conn
     assert list(decisions.standing(db, "selection")) == ["coast"]
     decisions.decide(db, "6", "selection", "island", found["island"].facts, analyst="ann")
     assert list(decisions.standing(db, "selection")) == ["coast", "island"]
-    assert list(decisions.standing(db, "damage_type")) == ["island"]
+    assert list(decisions.standing(db, "reviewed")) == ["island"]
     assert list(decisions.standing(db, "selection", at=2)) == ["island", "coast"]
     entries = decisions.entries(db, "selection", "island")
     assert [(each.decision, each.analyst, each.facts) for each in entries[1:3]] == [
@@ -89,7 +91,7 @@ def test_a_discovery_comes_back_as_it_was_kept_the_newest_first(project: Layout)
     found = discoveries.load(discovered(project), KEPT)
     assert (found.id, list(found.building_ids)) == (KEPT, IDS)
     np.testing.assert_array_equal(found.groups, GROUPS)
-    assert (found.groups.dtype, found.membership.dtype) == (np.int16, np.float32)
+    assert found.groups.dtype == np.int16
     assert found.members([1, 3]) == [*IDS[8:14], "b18"]
     arrays = {path.name: sha256_of(path) for path in project.discovery(KEPT).iterdir() if path.name != "discovery.json"}
     assert found.facts["sha256"] == arrays
@@ -114,38 +116,22 @@ def test_one_that_was_not_finished_is_none(project: Layout, monkeypatch: pytest.
         discoveries.load(project, "latest")
 
 
+def found_in(discovery_id: str) -> Discovery:
+    return Discovery({"discovery": discovery_id}, ["b0", "b1"], np.array([0, 1], np.int16))
+
+
+def decided(db: Connection, discovery_id: str = KEPT, analyst: str = "ann", **changes: Any) -> None:
+    review = discoveries.review_of(db, discovery_id)
+    discoveries.decide(db, found_in(discovery_id), replace(review, **changes), analyst=analyst)
+
+
 def test_the_last_named_type_of_a_building_counts(db: Connection) -> None:
-    facts = {"discovery": KEPT, "groups": [0], "building_ids": ["b0", "b1"]}
-    discoveries.decide(db, KEPT, {"tarps": facts}, analyst="ann")
-    discoveries.decide(db, KEPT, {"debris": {**facts, "building_ids": ["b1"]}}, analyst="ann")
-    decisions.decide(db, "other", "damage_type", "by hand", {"building_ids": ["b0"]}, analyst="bob")
-    assert list(discoveries.types(db)) == ["tarps", "debris"]
-    assert discoveries.type_of(db) == {"b0": "tarps", "b1": "debris"}
-
-
-def test_acts_are_undone_one_after_the_other(db: Connection) -> None:
-    one, two = ({"discovery": KEPT, "groups": [i], "building_ids": [f"b{i}"]} for i in (0, 1))
-    discoveries.decide(db, KEPT, {"tarps": one}, analyst="ann")
-    discoveries.decide(db, KEPT, {"tarps": None, "blue tarps": one, None: {"merged": [], "dropped": [2]}}, analyst="ann")
-    discoveries.decide(db, KEPT, {"blue tarps": two}, analyst="ann")
-    discoveries.decide(db, "types-other", {"mud": two}, analyst="ann")
-    assert discoveries.undo(db, KEPT, analyst="bob")
-    assert discoveries.types(db)["blue tarps"].facts == one
-    discoveries.decide(db, KEPT, {"straw": two}, analyst="ann")  # a new act after an undo is the last
-    n_before = decisions.last_decision(db)
-    assert discoveries.undo(db, KEPT, analyst="bob")
-    assert list(discoveries.types(db)) == ["mud", "blue tarps"]
-    with pytest.raises(ProjectError, match="Something else was decided since by ann"):
-        discoveries.undo(db, KEPT, analyst="bob", decision=1)
-    assert discoveries.last_act(db, KEPT) == 2
-    assert discoveries.undo(db, KEPT, analyst="bob", decision=2)
-    assert discoveries.review_of(db, KEPT) == discoveries.Review()
-    assert {name: each.facts for name, each in discoveries.types(db).items()} == {"mud": two, "tarps": one}
-    assert discoveries.undo(db, KEPT, analyst="bob")
-    assert list(discoveries.types(db)) == ["mud"]
-    assert (discoveries.undo(db, KEPT, analyst="bob"), discoveries.last_act(db, KEPT)) == (False, None)
-    assert decisions.last_decision(db) == n_before + 5  # nothing is taken out of the log
+    decided(db, names={0: "tarps"})
+    decided(db, "types-other", names={0: "debris", 1: "mud"})
+    decided(db, names={0: "tarps", 1: "walls"})
+    assert list(discoveries.types(db)) == ["tarps", "debris", "mud", "walls"]
+    assert discoveries.type_of(db) == {"b0": "debris", "b1": "walls"}
 
 
 def test_merged_groups_count_as_one() -> None:
-    assert discoveries.Review([[3, 1]], [0]).joined(5) == [(0,), (1, 3), (2,), (4,)]
+    assert discoveries.Review([[3, 1]], {0}).joined(5) == [(0,), (1, 3), (2,), (4,)]

@@ -21,6 +21,7 @@ from rasterio.enums import ColorInterp, MaskFlags
 from rasterio.windows import Window
 
 from pu_geo.errors import ImageryError
+from pu_geo.files import sha256_of
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.guard import GDAL_ERRORS, gdal_env, quiet_open, unreadable
@@ -28,9 +29,9 @@ from pu_geo.geo.raster.placement import MAX_PIXELS, MAX_SIDE_PX, corners_of
 from pu_geo.geo.raster.sharpness import sharpness
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.readers.file_kinds import head_of, regular_file, scene_driver
+from pu_geo.geo.scene_state import ends_sha256
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import MAX_LAYER_BANDS, Affine6, BandTriple, LayerKind, Role, Scene, misses_by_band
-from pu_geo.scene_state import ends_sha256, sha256_of
 
 LOOK_PX = 1024  # longer side of the decimated read from which stretch and emptiness are judged
 MAX_SIDE_BYTES = 10_000

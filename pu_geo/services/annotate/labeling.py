@@ -329,11 +329,9 @@ def choose_grades(layout: Layout, wanted: Sequence[Grade]) -> list[Grade]:
 def grades_for_browser(layout: Layout) -> list[dict[str, object]]:
     """Return the grades that clicks may give, and those that buildings have and the scale has not any more."""
     with store.connect(layout) as db:
-        given = {event.grade for event in labels.current(db).values()} - {""}
+        given = {event.grade for event in labels.current(db).values()}
         found = [one for one in grades.known(db) if one.is_offered or one.id in given]
-    elsewhere = sorted(given - {one.id for one in found})  # of another project, whose history was imported
-    rows = [{"id": one.id, "name": one.name, "offered": one.is_offered} for one in found]
-    return [*rows, *({"id": name, "name": name, "offered": False} for name in elsewhere)]
+    return [{"id": one.id, "name": one.name, "offered": one.is_offered} for one in found]
 
 
 def graded(layout: Layout) -> dict[str, str]:

@@ -11,7 +11,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -21,16 +21,14 @@ from operator import eq
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis import assessability, ranker
+from pu_geo.analysis import assessability
 from pu_geo.analysis.neighbor_graph import blocks
-from pu_geo.analysis.queue import FeatureRows
-from pu_geo.analysis.two_readings import Chips, Marks, Space, chips_of, middle_of, read_clicks, roots_of, scores_of
+from pu_geo.analysis.two_readings import MOST_MEASURED, Marks, read_clicks
 from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.project import contents, feature_sets, labels, queues, runs, store
 from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout, reading
-from pu_geo.records import PUSet
 from pu_geo.services.annotate.ranking_of_many import ManyBuildings, RankingOfMany, places_of
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.train import run_names
@@ -82,47 +80,20 @@ def geometry_v(layout: Layout) -> str:
     return store.call(layout, contents.geometry_v)
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """What a live ranking needs beside the labels, made once a feature set.
-
-    Attributes:
-        views: float [V, N, D], a memory map.
-        space: see `two_readings`.
-        chips: all of them, or what ranks very many.
-        white_views: row -> its whitened views, float32 [V, D], of clicked buildings.
-    """
-
-    views: NDArray[np.floating]
-    space: Space
-    chips: Chips | ManyBuildings
-    white_views: dict[int, NDArray[np.float32]]
-
-    def views_of(self, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Whiten views of some buildings, float32 [V', P, D]; of very many fewer views."""
-        most = min(max(1, MOST_UNLABELED // max(len(rows), 1)), len(self.views))
-        for row in rows.tolist():
-            if len(self.white_views.get(row, ())) < most:
-                views = np.asarray(self.views[:most, row], np.float32)
-                self.white_views[row] = self.space.white(roots_of(views))
-        return np.stack([self.white_views[row][:most] for row in rows.tolist()], axis=1)
-
-
 _preparing: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by stamp
 
 
-_kept: OrderedDict[str, _Prepared] = OrderedDict()  # by stamp, the newest last
+_kept: OrderedDict[str, ManyBuildings] = OrderedDict()  # by stamp, the newest last
 
 
-def _prepared(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
+def _prepared(layout: Layout, chip_set: str, stamp: str) -> ManyBuildings:
     """Prepare a feature set, once; who asks meanwhile waits."""
     with _preparing[stamp]:
         found = _kept.pop(stamp, None) or _prepare(layout, chip_set, stamp)
         _kept[stamp] = found
         while len(_kept) > _MOST_KEPT or (len(_kept) > 2 and _numbers_kept() > _MOST_NUMBERS_KEPT):
             former, prepared = _kept.popitem(last=False)
-            if isinstance(prepared.chips, ManyBuildings):
-                prepared.chips.stop()
+            prepared.stop()
             _warming.pop(former, None)  # it may start anew
         return found
 
@@ -131,21 +102,13 @@ def _numbers_kept() -> int:
     return sum(one.views[0].size for one in list(_kept.values()))  # a copy, as other threads add to it
 
 
-@lru_cache(maxsize=2)
-def _plain(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Standardise the features of the unaugmented chips by the visible ones: a second at 100,000, where all else takes many."""
-    views, is_used = _views(layout, chip_set, stamp)
-    values = ranker.prepare(np.asarray(views[0], np.float32), is_used).values
-    return values, np.linalg.norm(values, axis=1)
-
-
 @dataclass(frozen=True)
-class _PlainOfMany:
-    """The same of very many chips, which are read from the disk as they are asked for.
+class _Plain:
+    """Features of the unaugmented chips, standardised by the visible ones; they are read from the disk as they are asked for.
 
     Attributes:
         views: float [N, D], a memory map of the unaugmented chips' features.
-        mean, scale: of each column, of the visible chips, float32 [D].
+        mean, scale: of each column, of the visible chips or about `MOST_MEASURED` of them, float32 [D].
         lengths: of the standardised rows, float32 [N].
     """
 
@@ -161,28 +124,22 @@ class _PlainOfMany:
         found: NDArray[np.float32] = (np.asarray(self.views[rows], np.float32) - self.mean) / self.scale
         return found
 
-    def alike(self, row: int) -> NDArray[np.float32]:
-        """Compute the products of all rows with one of them, float32 [N]."""
+    def distances(self, row: int) -> NDArray[np.float32]:
+        """Compute 1 - cosine of all rows with one of them, float32 [N]."""
         slope = self[slice(row, row + 1)][0] / self.scale
-        found = [np.asarray(self.views[part], np.float32) @ slope for part in blocks(len(self))]
-        return np.asarray(np.concatenate(found) - self.mean @ slope, np.float32)
+        products = np.concatenate([np.asarray(self.views[part], np.float32) @ slope for part in blocks(len(self))])
+        found: NDArray[np.float32] = 1 - (products - self.mean @ slope) / np.maximum(self.lengths * self.lengths[row], 1e-12)
+        return found
 
 
 @lru_cache(maxsize=2)
-def _plain_of_many(layout: Layout, chip_set: str, stamp: str) -> _PlainOfMany:
-    """Measure the features of very many unaugmented chips as `_plain` does, block by block."""
+def _plain(layout: Layout, chip_set: str, stamp: str) -> _Plain:
     every, is_used = _views(layout, chip_set, stamp)
-    views = every[0]
-    total, squares = np.zeros(views.shape[1]), np.zeros(views.shape[1])
-    for part in blocks(len(views)):
-        total += np.asarray(views[part], np.float32)[is_used[part]].sum(0, dtype=np.float64)
-    mean = (total / is_used.sum()).astype(np.float32)
-    for part in blocks(len(views)):
-        some = np.asarray(views[part], np.float32)[is_used[part]] - mean
-        squares += np.einsum("nd,nd->d", some, some)
-    spread = np.sqrt(squares / is_used.sum()).astype(np.float32)
-    scale = np.where(spread > 1e-6, spread, np.float32(np.inf))
-    found = _PlainOfMany(views, mean, scale, np.empty(len(views), np.float32))
+    views, used = every[0], np.flatnonzero(is_used)
+    some = np.asarray(views[used[:: max(1, len(used) // MOST_MEASURED)]], np.float32)
+    mean, spread = some.mean(0, dtype=np.float64), some.std(0, dtype=np.float64)
+    scale = np.where(spread > 1e-6, spread, np.inf).astype(np.float32)
+    found = _Plain(views, mean.astype(np.float32), scale, np.empty(len(views), np.float32))
     for part in blocks(len(views)):
         found.lengths[part] = np.linalg.norm(found[part], axis=1)
     return found
@@ -215,22 +172,8 @@ def _hidden(layout: Layout, chip_set: str, stamp: str, changed_ns: int) -> NDArr
     return found
 
 
-def _prepare(layout: Layout, chip_set: str, stamp: str) -> _Prepared:
-    views, is_used = _views(layout, chip_set, stamp)
-    if views.shape[1] > MOST_AT_ONCE:
-        many = ManyBuildings(views, is_used, MOST_AT_ONCE, _read)
-        return _Prepared(views, many.space, many, {})
-    plain = np.asarray(views[0], dtype=np.float32)
-    roots = np.empty_like(plain)
-    for part in blocks(len(plain)):
-        roots[part] = np.mean([roots_of(np.asarray(view[part], np.float32)) for view in views], axis=0)
-    settings = PropagationSettings()
-    space = Space.of(plain[is_used], roots[is_used], settings.whitening)
-    chips, _ = chips_of(
-        space, plain, roots, dim=min(settings.embedding_dim, plain.shape[1]), n_neighbors=settings.n_neighbors,
-        n_anchors=settings.n_anchors, is_used=is_used,
-    )  # fmt: skip
-    return _Prepared(views, space, chips, {})
+def _prepare(layout: Layout, chip_set: str, stamp: str) -> ManyBuildings:
+    return ManyBuildings(*_views(layout, chip_set, stamp), MOST_AT_ONCE, MOST_UNLABELED, _read)
 
 
 _warming: dict[str, threading.Thread] = {}  # by stamp
@@ -239,18 +182,18 @@ _warming: dict[str, threading.Thread] = {}  # by stamp
 def warm_up(layout: Layout) -> None:
     """Prepare the features and rank in the background, so that the next click is ranked at once; nothing where that was started."""
     if (newest := _newest(layout)) is not None and newest[1] not in _warming:
-        _begin_warming(layout, *newest)
+        _in_background(newest[1], _rank_if_there, layout, *newest)
 
 
-def _begin_warming(layout: Layout, chip_set: str, stamp: str, at: Moment) -> threading.Thread:
-    _warming[stamp] = threading.Thread(target=_rank_if_there, args=(layout, chip_set, stamp, at), daemon=True)
-    _warming[stamp].start()
-    return _warming[stamp]
+def _in_background(name: str, work: Callable[..., None], *arguments: object) -> threading.Thread:
+    _warming[name] = threading.Thread(target=work, args=arguments, daemon=True)
+    _warming[name].start()
+    return _warming[name]
 
 
 def _rank_if_there(layout: Layout, chip_set: str, stamp: str, at: Moment) -> None:
     with suppress(OSError, ProjectError):  # project or features were moved away meanwhile; whoever ranks will be told
-        feature_rows(layout, chip_set, stamp.partition(".")[2])
+        _prepare_plain(layout, chip_set, stamp)
         _prepared(layout, chip_set, stamp)
         _live_scores(layout, chip_set, stamp, at)
 
@@ -273,35 +216,25 @@ def is_ranking(layout: Layout, patience_s: float) -> bool:
     if thread is None:
         if is_large or newest[1] in _kept:
             return newest[1] not in _kept
-        thread = _begin_warming(layout, *newest)
+        thread = _in_background(newest[1], _rank_if_there, layout, *newest)
     thread.join(0 if is_large else patience_s)
     return thread.is_alive()
 
 
 def plain_features(layout: Layout, chip_set: str, feature_set: str | None = None) -> NDArray[np.float32]:
     """Return the standardised features of the unaugmented chips, float32 [N, D]: of the set in use, or a named one that is there."""
-    found = feature_rows(layout, chip_set, feature_set)
-    return np.asarray(found[slice(None)], np.float32)
+    return feature_rows(layout, chip_set, feature_set)[slice(None)]
 
 
-def feature_rows(layout: Layout, chip_set: str, feature_set: str | None = None) -> FeatureRows:
-    """Return the same where only some rows are needed: of very many chips they are read from the disk as they are asked for."""
-    found = _plain_of(layout, chip_set, feature_set)
-    return found if isinstance(found, _PlainOfMany) else found[0]
-
-
-def _plain_of(
-    layout: Layout, chip_set: str, feature_set: str | None = None
-) -> tuple[NDArray[np.float32], NDArray[np.float32]] | _PlainOfMany:
-    """Return the features, and the length of each row, float32 [N]; whoever asks while they are made waits."""
+def feature_rows(layout: Layout, chip_set: str, feature_set: str | None = None) -> _Plain:
+    """Return the same where only some rows are needed: they are read as they are asked for. Whoever asks while they are measured waits."""
     with store.connect(layout) as db:
         created_at = store.created_at(db)
         if feature_set is None or not feature_sets.is_there(layout, chip_set, feature_set):
             feature_set = feature_sets.in_use(db, layout, chip_set).name
     stamp = _stamp(layout, chip_set, feature_set, created_at)
-    is_many = len(chip_facts(layout, chip_set)["building_ids"]) > MOST_AT_ONCE
     with _preparing[f"plain {stamp}"]:
-        return _plain_of_many(layout, chip_set, stamp) if is_many else _plain(layout, chip_set, stamp)
+        return _plain(layout, chip_set, stamp)
 
 
 def has_plain_features(layout: Layout) -> bool:
@@ -315,10 +248,8 @@ def has_plain_features(layout: Layout) -> bool:
         return True
     chip_set, stamp, _ = newest
     name = f"plain {stamp}"
-    if name not in _warming:
-        _warming[name] = threading.Thread(target=_prepare_plain, args=(layout, chip_set, stamp), daemon=True)
-        _warming[name].start()
-    return not _warming[name].is_alive()
+    thread = _warming.get(name) or _in_background(name, _prepare_plain, layout, chip_set, stamp)
+    return not thread.is_alive()
 
 
 def _prepare_plain(layout: Layout, chip_set: str, stamp: str) -> None:
@@ -333,7 +264,7 @@ def scores_now(layout: Layout) -> NDArray[np.float32] | None:
     """
     newest = _newest(layout)
     found = None if newest is None else _live_scores(layout, *newest)
-    return found.scores.copy() if isinstance(found, RankingOfMany) else found
+    return None if found is None else found.scores.copy()
 
 
 def so_far(layout: Layout, score_id: str) -> LiveRanking | None:
@@ -343,10 +274,8 @@ def so_far(layout: Layout, score_id: str) -> LiveRanking | None:
     """
     named = _named(layout, score_id)
     prepared = None if named is None else _kept.get(named[1])
-    if named is None or prepared is None or not isinstance(prepared.chips, ManyBuildings):
-        return None
-    found = prepared.chips.known_or_newer(named[2])
-    return None if found is None else _of_many(_name(named[1], found.at), found, 0.0)
+    found = None if named is None or prepared is None else prepared.known_or_newer(named[2])
+    return None if named is None or found is None else _state_of(_name(named[1], found.at), found, 0.0)
 
 
 def _name(stamp: str, at: Moment) -> str:
@@ -366,18 +295,11 @@ def _named(layout: Layout, score_id: str) -> tuple[str, str, Moment] | None:
     return (newest[0], newest[1], at) if "-".join(parts[:3]) == _name(newest[1], at) else None
 
 
-def _of_many(name: str, found: RankingOfMany, seconds: float) -> LiveRanking:
+def _state_of(name: str, found: RankingOfMany, seconds: float) -> LiveRanking:
     n = len(found.scores)
     n_ranked = n if found.is_complete.is_set() else min(int(found.is_new.sum()), n - 1)
     part = "" if n_ranked == n else f"-{n_ranked}"  # a browser asks for the scores of an address once
     return LiveRanking(name + part, seconds, n_ranked, n, found.problem)
-
-
-def wait_for_all(layout: Layout, patience_s: float = 600) -> bool:
-    """Rank by the labels of this moment, and wait until all buildings have their score; return whether they have."""
-    newest = _newest(layout)
-    found = None if newest is None else _live_scores(layout, *newest)
-    return found.is_complete.wait(patience_s) if isinstance(found, RankingOfMany) else found is not None
 
 
 def _newest(layout: Layout) -> tuple[str, str, Moment] | None:
@@ -389,37 +311,16 @@ def _newest(layout: Layout) -> tuple[str, str, Moment] | None:
     return None if chip_set is None else (chip_set, _stamp(layout, chip_set, feature_set, created_at), at)
 
 
-def _live_scores(layout: Layout, chip_set: str, stamp: str, at: Moment) -> NDArray[np.float32] | RankingOfMany | None:
+def _live_scores(layout: Layout, chip_set: str, stamp: str, at: Moment) -> RankingOfMany | None:
     """Rank a chip set's buildings by the labels of one moment; None unless there are positives and others."""
-    facts = chip_facts(layout, chip_set)
-    if len(facts["building_ids"]) <= MOST_AT_ONCE:
-        return _scores_of_all(layout, chip_set, stamp, at)
-    prepared = _prepared(layout, chip_set, stamp)
-    many = prepared.chips
-    if not isinstance(many, ManyBuildings):
-        return None
-    if (known := many.known(at)) is not None:
+    kept = _kept.get(stamp)
+    if kept is not None and (known := kept.known(at)) is not None:
         return known
     if (marks := _marks_at(layout, chip_set, stamp, at.event)) is None:
         return None
-    queued = queues.all_queued(layout, chip_set)
-    also = np.array([row for row, building in enumerate(facts["building_ids"]) if building in queued], np.int64)
-    return many.rank(at, marks, prepared.views_of, also)
-
-
-@lru_cache(maxsize=16)
-def _scores_of_all(layout: Layout, chip_set: str, stamp: str, at: Moment) -> NDArray[np.float32] | None:
-    """Rank all buildings at once."""
-    marks = _marks_at(layout, chip_set, stamp, at.event)
-    if marks is None:
-        return None
-    prepared = _prepared(layout, chip_set, stamp)
-    if isinstance(prepared.chips, ManyBuildings):
-        return None
-    reading = _read(prepared.chips, marks, prepared.views_of)
-    raw = reading.scores(prepared.chips, PropagationSettings().propagation)
-    unlabeled = marks.unlabeled if len(marks.unlabeled) else marks.not_damaged
-    return scores_of(raw, middle_of(raw[unlabeled], reading.share))
+    queued, ids = queues.all_queued(layout, chip_set), chip_facts(layout, chip_set)["building_ids"]
+    also = np.array([row for row, building in enumerate(ids) if building in queued], np.int64)
+    return _prepared(layout, chip_set, stamp).rank(at, marks, also)
 
 
 _read = partial(
@@ -429,27 +330,24 @@ _read = partial(
 
 
 def _marks_at(layout: Layout, chip_set: str, stamp: str, at_event: int) -> Marks | None:
-    """Return what is learned from after an event; None unless there are positives and others."""
+    """Return what is learned from after an event, of very many of a kind some, the same ones while they stay so.
+
+    None unless there are positives and others.
+    """
     ids = chip_facts(layout, chip_set)["building_ids"]
     pu = store.call(layout, labels.pu_set, at=at_event, ids=ids).without(_is_hidden(layout, chip_set, stamp))
-    marks = _marks(pu)
-    return marks if len(marks.positive) and len(marks.unlabeled) + len(marks.not_damaged) else None
-
-
-def _marks(pu: PUSet) -> Marks:
-    """Part a project's buildings by their labels; of very many of a kind some are drawn, the same ones while they stay so."""
-    queued = np.zeros_like(pu.is_positive) if pu.is_queued is None else pu.is_queued
-    positive, known = pu.is_positive & ~pu.is_excluded, pu.is_not_damaged & ~pu.is_positive & ~pu.is_excluded
-    place = places_of(len(positive))
+    place = places_of(len(ids))
 
     def drawn(mask: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
-        rows = np.flatnonzero(mask)
+        rows = np.flatnonzero(mask & ~pu.is_excluded)
         return np.sort(rows[np.argsort(place[rows], kind="stable")[:most]])
 
-    unlabeled = drawn(~positive & ~known & ~pu.is_excluded, MOST_UNLABELED)
-    learned, not_damaged = drawn(positive, MOST_LABELED), drawn(known, MOST_LABELED)
-    is_queued = queued[learned]
-    return Marks(learned[~is_queued], learned[is_queued], unlabeled, not_damaged, np.zeros(0, np.int64))
+    positive, known = drawn(pu.is_positive, MOST_LABELED), drawn(pu.is_not_damaged & ~pu.is_positive, MOST_LABELED)
+    unlabeled = drawn(~pu.is_positive & ~pu.is_not_damaged, MOST_UNLABELED)
+    if not len(positive) or not len(unlabeled) + len(known):
+        return None
+    is_queued = np.zeros(len(positive), np.bool_) if pu.is_queued is None else pu.is_queued[positive]
+    return Marks(positive[~is_queued], positive[is_queued], unlabeled, known, np.zeros(0, np.int64))
 
 
 def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:
@@ -472,11 +370,7 @@ def rank_now(layout: Layout) -> LiveRanking | None:
     found = None if newest is None else _live_scores(layout, *newest)
     if newest is None or found is None:
         return None
-    score_id = _name(*newest[1:])
-    seconds = time.perf_counter() - began
-    if isinstance(found, RankingOfMany):
-        return _of_many(score_id, found, seconds)
-    return LiveRanking(score_id, seconds, len(found), len(found))
+    return _state_of(_name(*newest[1:]), found, time.perf_counter() - began)
 
 
 def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
@@ -493,7 +387,7 @@ def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:
         found = _like_position(layout, int(position)) if position.isdigit() else None
     else:
         found = _live(layout, score_id) if score_id.startswith(LIVE_PREFIX) else _of_run(layout, score_id)
-    return None if found is None else _in_map_order(layout, *found).astype("<f4").tobytes()
+    return None if found is None else in_map_order(layout, *found).astype("<f4").tobytes()
 
 
 def score_name(layout: Layout, score_id: str | None) -> str | None:
@@ -518,13 +412,16 @@ def most_alike(layout: Layout, building_id: str, n: int) -> list[str]:
         return list(islice(there, n))
 
 
-def _in_map_order(layout: Layout, ids: Sequence[str], values: NDArray[np.float32]) -> NDArray[np.float32]:
+def in_map_order(layout: Layout, ids: Sequence[str], values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return values of buildings, float32 [N, ...], in the order of the map's geometry; NaN for a building without any."""
     on_map = _on_map(layout, geometry_v(layout))
     if len(ids) == len(on_map) and all(map(eq, ids, on_map)):
         return values
     rows = {building: i for i, building in enumerate(ids)}
     index = np.array([rows.get(building, -1) for building in on_map], dtype=np.int64)
-    return np.where(index >= 0, values[index], np.float32(np.nan))
+    found = values[index]
+    found[index < 0] = np.nan
+    return found
 
 
 @lru_cache(maxsize=2)
@@ -541,14 +438,7 @@ def _like(layout: Layout, chip_set: str, building_id: str) -> tuple[Sequence[str
     ids = chip_facts(layout, chip_set)["building_ids"]
     if building_id not in ids:
         return None
-    found, row = _plain_of(layout, chip_set), ids.index(building_id)
-    if isinstance(found, _PlainOfMany):
-        products, lengths = found.alike(row), found.lengths
-    else:
-        values, lengths = found
-        products = values @ values[row]
-    distances: NDArray[np.float32] = 1 - products / np.maximum(lengths * lengths[row], 1e-12)
-    return ids, distances
+    return ids, feature_rows(layout, chip_set).distances(ids.index(building_id))
 
 
 def _like_position(layout: Layout, position: int) -> tuple[Sequence[str], NDArray[np.float32]] | None:
@@ -562,10 +452,9 @@ def _live(layout: Layout, score_id: str) -> tuple[Sequence[str], NDArray[np.floa
         return None
     chip_set, stamp, at = named
     found = _live_scores(layout, chip_set, stamp, at)
-    if isinstance(found, RankingOfMany) and not found.is_complete.is_set() and score_id == _name(stamp, at):
+    if found is None or (not found.is_complete.is_set() and score_id == _name(stamp, at)):
         return None  # the name of all scores: a browser would keep some of them as all
-    scores = found.scores.copy() if isinstance(found, RankingOfMany) else found
-    return None if scores is None else (chip_facts(layout, chip_set)["building_ids"], scores)
+    return chip_facts(layout, chip_set)["building_ids"], found.scores.copy()
 
 
 def _of_run(layout: Layout, run_id: str) -> tuple[Sequence[str], NDArray[np.float32]] | None:

@@ -1,24 +1,23 @@
-"""The live ranking of very many buildings: a drawn sample at once, all others in the background. No torch in this process.
+"""Features of buildings, prepared for live rankings: a drawn sample is ranked at once, all others in the background. No torch in this process.
 
-Learned is from the same buildings, in the same space and on the same graph as where all are ranked at once, see `ranking`; so the
-scores are the same but for rounding. What differs is when they are there. A sample that a seed fixes is ranked while the analyst waits,
-with all that was answered and the highest of the last ranking of all. A thread scores the others block by block; until then a building
-keeps its score of the last ranking of all. It ends each round over all buildings before it takes the newest labels for the next one:
-however fast somebody labels, rankings of all come. The first round brings each block into the space, and keeps that.
+A sample that a seed fixes is ranked while the analyst waits, with all that was answered and the highest of the last ranking of all; of
+buildings that are no more than that these are all. A thread scores the others block by block; until then a building keeps its score of
+the last ranking of all. It ends each round over all buildings before it takes the newest labels for the next one: however fast somebody
+labels, rankings of all come. The first round brings each block into the space, and keeps that.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
-from pu_geo.analysis.neighbor_graph import BLOCK, Check, NeighborGraph, blocks, distinct
+from pu_geo.analysis.neighbor_graph import BLOCK, Check, NeighborGraph, blocks, distinct, nothing
 from pu_geo.analysis.neighbors import highest
 from pu_geo.analysis.two_readings import (
     MOST_MEASURED,
@@ -68,33 +67,36 @@ class RankingOfMany:
 
 
 class ManyBuildings:
-    """Features of very many buildings, prepared for rankings by their labels. Safe to call from several threads.
+    """Features of buildings, prepared for rankings by their labels. Safe to call from several threads.
 
     Args:
         views: float [V, N, D], a memory map.
         is_used: bool [N], the buildings that the space is measured from and anchors are drawn from.
-        n_sample: how many are drawn to be ranked at once.
+        n_sample: how many are drawn to be ranked at once; all where there are no more.
+        most_views: how many views of all clicked buildings together are learned from, at most; one of each is.
         fit: learns from chips, marks and whitened views, see `two_readings.read_clicks`.
     """
 
-    def __init__(self, views: NDArray[np.floating], is_used: NDArray[np.bool_], n_sample: int, fit: Fit) -> None:
-        self.views, self._fit, self._settings = views, fit, PropagationSettings()
+    def __init__(
+        self, views: NDArray[np.floating], is_used: NDArray[np.bool_], n_sample: int, most_views: int, fit: Fit
+    ) -> None:
+        self.views, self._most_views, self._fit, self._settings = views, most_views, fit, PropagationSettings()
         n, used = views.shape[1], np.flatnonzero(is_used)
         measured = used[:: max(1, len(used) // MOST_MEASURED)]
-        self.space = Space.of(*self._plain_and_roots(measured), self._settings.whitening)
+        self._space = Space.of(*self._plain_and_roots(measured), self._settings.whitening)
         self._dim = min(self._settings.embedding_dim, views.shape[2])
         anchors = drawn_anchors(is_used, self._settings.n_anchors, seed=0)
-        rows = embedded(self.space.white(self._plain_and_roots(anchors)[1]), self._dim)
-        first = distinct(rows)
-        self._anchors = anchors[first]
-        self._graph = NeighborGraph.of(np.ascontiguousarray(rows[first]), self._settings.n_neighbors)
-        self._links = self._graph.links()
-        sample = np.sort(np.argsort(places_of(n), kind="stable")[:n_sample])
-        self._base = np.union1d(sample, self._anchors)
-        self._at = np.searchsorted(self._base, self._anchors)
-        self._of_base = self._chips_at(self._base)
-        self._answered: dict[int, int] = {}  # row -> its place in the three below, of what is learned from beside the base
-        self._of_answered = self._chips_at(self._base[:0])
+        embeddings = embedded(self._space.white(self._plain_and_roots(anchors)[1]), self._dim)
+        first = distinct(embeddings)
+        anchors = anchors[first]
+        self._graph = NeighborGraph.of(np.ascontiguousarray(embeddings[first]), self._settings.n_neighbors)
+        self._rows = np.union1d(np.argsort(places_of(n), kind="stable")[:n_sample], anchors)  # that are ranked at once
+        self._place = np.full(n, -1, np.int64)  # of each building among these
+        self._place[self._rows] = np.arange(len(self._rows))
+        self._chips = replace(self._chips_at(self._rows), links=self._graph.links(), at=self._place[anchors])
+        self._white_views: dict[
+            int, NDArray[np.float32]
+        ] = {}  # row -> its whitened views, float32 [V, D], of clicked buildings
         self._white = np.empty((n, views.shape[2]), np.float32)
         self._ties: list[csr_array] = []  # of each prepared block
         self._rankings: dict[Moment, RankingOfMany] = {}
@@ -103,11 +105,6 @@ class ManyBuildings:
         self._may_go_on, self._is_stopped = threading.Event(), False
         self._may_go_on.set()
         self._thread: threading.Thread | None = None
-
-    @property
-    def n_numbers(self) -> int:
-        """Return how many numbers of features are held, in those of one view."""
-        return int(self._white.size)
 
     def known(self, at: Moment) -> RankingOfMany | None:
         """Return a ranking that was asked for not long ago; the background goes on where it had ended."""
@@ -129,12 +126,11 @@ class ManyBuildings:
         at = max(reversed(self._rankings), key=_event, default=None)
         return None if at is None else self._rankings[at]
 
-    def rank(self, at: Moment, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
+    def rank(self, at: Moment, marks: Marks, also: Ints) -> RankingOfMany:
         """Learn from the labels of a moment and score the sample at once; the background goes on with all others.
 
         Args:
             marks: rows that are learned from.
-            views_of: see `read_clicks`, of rows of the whole.
             also: rows that are to have a score at once beside the sample, int64.
         """
         with self._ranking:
@@ -142,14 +138,15 @@ class ManyBuildings:
                 return found
             self._may_go_on.clear()
             try:
-                found = self._ranked(at, marks, views_of, also)
+                found = self._ranked(at, marks, also)
             finally:
                 self._may_go_on.set()
             with self._state:
                 if len(self._rankings) == _MOST_KEPT:
                     del self._rankings[min(self._rankings, key=_event)]  # never the new one, which is asked for
                 self._rankings[at] = found
-                self._go_on()
+                if not found.is_complete.is_set():
+                    self._go_on()
         return found
 
     def _go_on(self) -> None:
@@ -164,68 +161,63 @@ class ManyBuildings:
             self._is_stopped = True
             self._rankings.clear()
 
-    def _ranked(self, at: Moment, marks: Marks, views_of: Callable[[Ints], Floats], also: Ints) -> RankingOfMany:
-        learned = np.unique(np.concatenate([self._anchors, marks.positive, marks.unlabeled, marks.not_damaged]))
-        chips = self._learned_from(learned)
-        anchors_at = np.searchsorted(learned, self._anchors)
-        own = Marks(*(np.searchsorted(learned, rows) for rows in (
+    def _ranked(self, at: Moment, marks: Marks, also: Ints) -> RankingOfMany:
+        self._add(np.concatenate([marks.positive, marks.unlabeled, marks.not_damaged]))
+        own = Marks(*(self._place[rows] for rows in (
             marks.clicked, marks.queued, marks.unlabeled, marks.not_damaged, marks.accepted,
         )))  # fmt: skip
-        reading = self._fit(Chips(*chips, self._links, anchors_at), own, lambda rows: views_of(learned[rows]))
-        raw = self._raw(reading, *chips)
-        unlabeled = own.unlabeled if len(own.unlabeled) else own.not_damaged
-        middle = middle_of(raw[unlabeled], reading.share)
+        reading = self._fit(self._chips, own, lambda places: self._views_of(self._rows[places]))
+        raw = reading.scores(self._chips, self._settings.propagation)
+        middle = middle_of(raw[own.unlabeled if len(own.unlabeled) else own.not_damaged], reading.share)
         n, last = self.views.shape[1], self._last
         scores = np.full(n, np.nan, np.float32) if last is None else last.scores.copy()
-        is_new = np.zeros(n, np.bool_)
-        scores[self._base] = scores_of(self._raw(reading, *self._of_base), middle)
-        scores[learned] = scores_of(raw, middle)
-        is_new[self._base] = is_new[learned] = True
+        is_new = self._place >= 0
+        scores[self._rows] = scores_of(raw, middle)
         rest = also if last is None else np.union1d(also, highest(last.scores, N_HIGHEST))
         rest = rest[~is_new[rest]]
+        found = RankingOfMany(at, reading, middle, scores, is_new)
         for part in blocks(len(rest)):
-            scores[rest[part]] = scores_of(self._raw(reading, *self._chips_at(rest[part])), middle)
-        is_new[rest] = True
-        return RankingOfMany(at, reading, middle, scores, is_new)
+            self._score(found, rest[part], self._chips_at(rest[part]))
+        if is_new.all():
+            found.is_complete.set()
+        return found
 
-    def _raw(self, reading: Reading, standard: Floats, white: Floats, ties: csr_array) -> Floats:
-        return reading.scores(Chips(standard, white, ties), self._settings.propagation)
+    def _score(self, found: RankingOfMany, rows: Ints | slice, chips: Chips) -> None:
+        found.scores[rows] = scores_of(found.reading.scores(chips, self._settings.propagation), found.middle)
+        found.is_new[rows] = True
 
-    def _learned_from(self, rows: Ints) -> tuple[Floats, Floats, csr_array]:
-        """Return chips of rows of the whole; those outside the base are kept, as each ranking learns from nearly the same ones."""
-        place = np.searchsorted(self._base, rows).clip(max=len(self._base) - 1)
-        is_in_base = self._base[place] == rows
-        new = np.array([row for row in rows[~is_in_base].tolist() if row not in self._answered], np.int64)
+    def _add(self, rows: Ints) -> None:
+        """Rank rows at once from now on: what is learned from stays nearly the same from ranking to ranking."""
+        new = rows[self._place[rows] < 0]
         if len(new):
-            standard, white, ties = self._chips_at(new)
-            former = self._of_answered
-            joined = (
-                np.concatenate([former[0], standard]), np.concatenate([former[1], white]), vstack([former[2], ties], format="csr"),
-            )  # fmt: skip
-            places = {row: len(self._answered) + i for i, row in enumerate(new.tolist())}
-            self._of_answered = joined  # once nothing can fail, so that each place has its row
-            self._answered |= places
-        at = np.array([self._answered[row] for row in rows[~is_in_base].tolist()], np.int64)
-        order = np.empty(len(rows), np.int64)
-        order[is_in_base], order[~is_in_base] = np.arange(is_in_base.sum()), is_in_base.sum() + np.arange(len(at))
-        base, more = self._of_base, self._of_answered
-        standard, white = (
-            np.concatenate([each[place[is_in_base]], other[at]])[order]
-            for each, other in ((base[0], more[0]), (base[1], more[1]))
-        )
-        return standard, white, vstack([base[2][place[is_in_base]], more[2][at]], format="csr")[order]
+            more, former = self._chips_at(new), self._chips
+            ties = vstack([former.ties, more.ties], format="csr")
+            standard, white = np.concatenate([former.standard, more.standard]), np.concatenate([former.white, more.white])
+            self._chips = replace(former, standard=standard, white=white, ties=ties)
+            self._place[new] = len(self._rows) + np.arange(len(new))
+            self._rows = np.concatenate([self._rows, new])
+
+    def _views_of(self, rows: Ints) -> Floats:
+        """Whiten views of some buildings, float32 [V', P, D]; of very many fewer views."""
+        most = min(max(1, self._most_views // max(len(rows), 1)), len(self.views))
+        for row in rows.tolist():
+            if len(self._white_views.get(row, ())) < most:
+                self._white_views[row] = self._space.white(roots_of(np.asarray(self.views[:most, row], np.float32)))
+        return np.stack([self._white_views[row][:most] for row in rows.tolist()], axis=1)
 
     def _plain_and_roots(self, rows: Ints | slice) -> tuple[Floats, Floats]:
-        """Read features of rows of the whole: as they were cut, and the mean square roots of all views, float32 [B, D] each."""
+        """Read features of rows: as they were cut, and the mean square roots of all views, float32 [B, D] each."""
         plain = np.asarray(self.views[0, rows], np.float32)
-        roots = np.mean([roots_of(np.asarray(view[rows], np.float32)) for view in self.views], axis=0)
-        return plain, np.asarray(roots, np.float32)
+        roots = np.zeros_like(plain)
+        for view in self.views:
+            roots += roots_of(np.asarray(view[rows], np.float32))
+        return plain, roots / np.float32(len(self.views))
 
-    def _chips_at(self, rows: Ints | slice, check: Check = lambda: None) -> tuple[Floats, Floats, csr_array]:
-        """Bring rows into the space and tie them to the anchors: standard, white and ties, see `Chips`."""
+    def _chips_at(self, rows: Ints | slice, check: Check = nothing) -> Chips:
+        """Bring rows into the space and tie them to the anchors."""
         plain, roots = self._plain_and_roots(rows)
-        white = self.space.white(roots)
-        return self.space.standard(plain), white, self._graph.ties(embedded(white, self._dim), check)
+        white = self._space.white(roots)
+        return Chips(self._space.standard(plain), white, self._graph.ties(embedded(white, self._dim), check))
 
     def _pause(self) -> None:
         """Wait while a ranking of the sample goes on, which needs the processor."""
@@ -249,9 +241,7 @@ class ManyBuildings:
                 for start in range(0, n, BLOCK):
                     part = slice(start, min(start + BLOCK, n))
                     self._pause()
-                    chips = self._prepared(part)
-                    wanted.scores[part] = scores_of(self._raw(wanted.reading, *chips), wanted.middle)
-                    wanted.is_new[part] = True
+                    self._score(wanted, part, self._prepared(part))
                 self._last, wanted.problem = wanted, ""
                 wanted.is_complete.set()
         except BaseException as error:  # whoever asks next starts another thread
@@ -262,15 +252,16 @@ class ManyBuildings:
                     wanted.problem = f"{type(error).__name__}: {error}".rstrip(": ")
                 raise
 
-    def _prepared(self, part: slice) -> tuple[Floats, Floats, csr_array]:
+    def _prepared(self, part: slice) -> Chips:
         """Return the chips of a block, brought into the space when it is met for the first time."""
         number = part.start // BLOCK
         if number < len(self._ties):
             plain = np.asarray(self.views[0, part], np.float32)
-            return self.space.standard(plain), self._white[part], self._ties[number]
-        standard, self._white[part], ties = self._chips_at(part, self._pause)
-        self._ties.append(ties)
-        return standard, self._white[part], ties
+            return Chips(self._space.standard(plain), self._white[part], self._ties[number])
+        found = self._chips_at(part, self._pause)
+        self._white[part] = found.white
+        self._ties.append(found.ties)
+        return found
 
 
 def places_of(n: int) -> NDArray[np.float64]:

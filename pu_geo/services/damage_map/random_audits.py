@@ -23,8 +23,9 @@ from pu_geo.analysis.audit import progress
 from pu_geo.errors import PuGeoError
 from pu_geo.project import analysts, checks, contents, freshness, labels, queues, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.project.queues import QueueItem, StoredQueue
 from pu_geo.services.annotate import presence, queueing
-from pu_geo.services.annotate.queueing import LENGTH, StoredQueue, stored_queue
+from pu_geo.services.annotate.queueing import LENGTH
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices, population
 
@@ -80,7 +81,8 @@ def begin_stop_check(layout: Layout, analyst: str) -> Check:
     Raises:
         PuGeoError: if there are no chips yet, or nothing is left to check.
     """
-    now = queueing.standing(layout)
+    newest = store.call(layout, contents.latest_chip_set)
+    now = None if newest is None else queueing.standing(layout, newest)
     if now is None or now.is_answered.all():
         raise PuGeoError(
             "There is nothing left to check: no chips, or every building is answered.",
@@ -469,9 +471,7 @@ def check_queue(layout: Layout, analyst: str, check: Check, *, is_second: bool =
         is_second: read what others have answered, once more and without seeing their answers.
     """
     found = queues.load_queues(layout, _key(check, analyst, is_second))
-    if not found:
-        return advance_check(layout, analyst, check, done=None, is_second=is_second)
-    return stored_queue(found[0], is_second=is_second)
+    return found[0] if found else advance_check(layout, analyst, check, done=None, is_second=is_second)
 
 
 def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | None, is_second: bool = False) -> StoredQueue:
@@ -483,8 +483,8 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
     with queues.locked(layout):
         key = _key(check, analyst, is_second)
         before = queues.load_queues(layout, key)
-        if before and before[0]["id"] != done:
-            return stored_queue(before[0], is_second=is_second)
+        if before and before[0].id != done:
+            return before[0]
         facts, arrays = checks.load(layout, check.id)
         check = load(layout, check.id)
         rows, drawn = _next_rows(layout, check, facts["handed"], analyst, is_second)
@@ -494,13 +494,10 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
         if drawn > check.sample.n_drawn:
             handed["n_drawn"] = int(np.flatnonzero(arrays["rows"] == check.sample.rows[drawn - 1])[0]) + 1
         checks.save_facts(layout, handed)
-        items = [
-            {"building_id": ids[row], "kind": "audit", "why": "random check", "inclusion": inclusion_of(now, row)}
-            for row in rows
-        ]
-        found = {"id": secrets.token_hex(6), "chip_set": check.chip_set, "items": items}
+        items = [QueueItem(ids[row], "audit", "random check", inclusion_of(now, row)) for row in rows]
+        found = StoredQueue(check.chip_set, items, is_second)
         queues.save_queue(layout, key, found)
-    return stored_queue(found, is_second=is_second)
+    return found
 
 
 def inclusion_now(layout: Layout, analyst: str, building_id: str) -> float | None:

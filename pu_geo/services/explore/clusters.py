@@ -19,7 +19,7 @@ from pu_geo.project.decisions import Decision
 from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout, read_json
 from pu_geo.project.pseudo_positives import ACCEPT, MERGE, REJECT, SPLIT
-from pu_geo.records import PUSet, RunFacts
+from pu_geo.records import PUSet
 from pu_geo.services.annotate import ranking
 from pu_geo.services.damage_map import auditing
 from pu_geo.services.imagery.preparation import chip_facts
@@ -154,7 +154,7 @@ def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, Moment
     if kind == "two":  # PUPL keeps the positives in their cluster wherever they lie, which says nothing of the others in it
         lies[is_kept] = gaps[is_kept].argmin(axis=1)
     chance = _chance(layout, pu, lies, len(names))
-    found = _clusters(layout, facts, pu, names, part, gaps, again, (taken, rejected), ids, chance)
+    found = _clusters(layout, run_id, pu, names, part, gaps, again, (taken, rejected), ids, chance)
     oriented = _orientation(layout, run_id, part, names, pu) if kind == "two" else None
     near = None if oriented is None else int((lies[is_kept] == 1).sum())
     return Inspected(
@@ -248,36 +248,28 @@ def _chance(layout: Layout, pu: PUSet, lies: NDArray[np.int64], n_parts: int) ->
 
 
 def _clusters(
-    layout: Layout, facts: RunFacts, pu: PUSet, names: Sequence[str], part: NDArray[np.int64], gaps: NDArray[np.float32],
+    layout: Layout, run_id: str, pu: PUSet, names: Sequence[str], part: NDArray[np.int64], gaps: NDArray[np.float32],
     again: Mapping[str, float], decided: tuple[set[str], set[str]], ids: Sequence[str], chance: inspecting.Chance | None,
 ) -> list[Cluster]:  # fmt: skip
     """Describe each cluster that has members."""
-    n_parts, scores = len(names), np.asarray(runs.array(layout, facts.run_id, "scores"), np.float32)
-    is_open = pu.is_open
-    sizes, positive = np.bincount(part, minlength=n_parts), np.bincount(part[pu.is_positive], minlength=n_parts)
+    scores = np.asarray(runs.array(layout, run_id, "scores"), np.float32)
     is_taken, is_rejected = (np.fromiter((building in each for building in ids), np.bool_, len(ids)) for each in decided)
+    masks = part >= 0, pu.is_positive, pu.is_not_damaged, pu.is_open, is_taken & pu.is_open, is_rejected
+    sizes, positive, negative, n_open, taken, rejected = (np.bincount(part[mask], minlength=len(names)) for mask in masks)
     found = []
     for at in np.lexsort((-positive, -positive / np.maximum(sizes, 1))):
-        rows = np.flatnonzero(part == at)
-        if not len(rows):
+        if not sizes[at]:
             continue
+        rows = np.flatnonzero(part == at)
+        state: State = "rejected" if rejected[at] == sizes[at] else ""
+        if taken[at]:
+            state = "accepted" if taken[at] == n_open[at] else "partly"
         quarter, middle, three = np.quantile(gaps[rows, at], (0.25, 0.5, 0.75)).tolist()
         share, low, high = (float(each[at]) for each in (chance.share, chance.low, chance.high)) if chance else [None] * 3
-        found.append(
-            Cluster(
-                names[at], len(rows), int(positive[at]), int(pu.is_not_damaged[rows].sum()), int(is_open[rows].sum()),
-                (quarter, middle, three), share, low, high, float(scores[rows].mean()), again.get(names[at]),
-                _state(is_open[rows], is_taken[rows], is_rejected[rows]),
-            )
-        )  # fmt: skip
+        found.append(Cluster(
+            names[at], int(sizes[at]), int(positive[at]), int(negative[at]), int(n_open[at]), (quarter, middle, three), share, low, high, float(scores[rows].mean()), again.get(names[at]), state
+        ))  # fmt: skip
     return found
-
-
-def _state(is_open: NDArray[np.bool_], is_taken: NDArray[np.bool_], is_rejected: NDArray[np.bool_]) -> State:
-    taken = is_taken & is_open
-    if taken.any():
-        return "accepted" if taken.sum() == is_open.sum() else "partly"
-    return "rejected" if is_rejected.all() else ""
 
 
 def examples(layout: Layout, run_id: str, inspected: Inspected, name: str, n: int) -> inspecting.Examples:
@@ -290,21 +282,13 @@ def examples(layout: Layout, run_id: str, inspected: Inspected, name: str, n: in
 MOST_OTHERS = 8000
 
 
-@dataclass(frozen=True)
-class OnMap:
-    """Centers of buildings in pixels of the project grid, y down: of one cluster, and of others as background; float32 [n, 2]."""
-
-    own: NDArray[np.float32]
-    others: NDArray[np.float32]
-
-
-def on_map(layout: Layout, found: Inspected, name: str) -> OnMap:
-    """Return where a cluster lies; of very many others only some."""
+def on_map(layout: Layout, found: Inspected, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Return where a cluster lies, and others as background, of very many only some: pixels of the project grid, y down, float32 [n, 2]."""
     rows = found.rows_of(name)
     others = np.setdiff1d(np.arange(len(found.ids)), rows)
     others = others[:: max(1, -(-len(others) // MOST_OTHERS))]
     xy = store.call(layout, contents.centers_px, found.ids)
-    return OnMap(xy[rows], xy[others])
+    return xy[rows], xy[others]
 
 
 TOP = 100
@@ -338,13 +322,6 @@ class Effect(NamedTuple):
 
     n: int
     n_kept: int
-
-
-class Past(NamedTuple):
-    """A decision on clusters that counts: its number, and in words what it is, whose, and of which run."""
-
-    decision: int
-    words: str
 
 
 def accept(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analyst: str) -> int:
@@ -420,16 +397,14 @@ def undo(layout: Layout, decision: int, *, analyst: str) -> str:
     return words_of(act.facts)
 
 
-def history(layout: Layout) -> list[Past]:
-    """Return the decisions on clusters that stand, of all runs, newest first."""
-    acts, names = store.call(layout, pseudo_positives.acts), run_names.names(layout)
-    return [
-        Past(
-            act.decision,
-            f"{words_of(act.facts)} ({act.analyst}, {day_and_time(act.at)}, {names.get(act.facts['run_id'], act.facts['run_id'])})",
-        )
-        for act in reversed(acts)
-    ]
+def newest(layout: Layout) -> tuple[int, str] | None:
+    """Return the newest decision on clusters that stands, of any run: its number, and in words what it is, whose, and of which run."""
+    acts = store.call(layout, pseudo_positives.acts)
+    if not acts:
+        return None
+    act, names = acts[-1], run_names.names(layout)
+    run = names.get(act.facts["run_id"], act.facts["run_id"])
+    return act.decision, f"{words_of(act.facts)} ({act.analyst}, {day_and_time(act.at)}, {run})"
 
 
 def words_of(facts: Mapping[str, Any]) -> str:

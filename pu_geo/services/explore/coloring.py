@@ -20,7 +20,7 @@ from pu_geo import wording
 from pu_geo.project import areas, contents, decisions, discoveries, labels, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import ranking
-from pu_geo.services.explore.exploring import is_run, rows_on_map
+from pu_geo.services.explore.exploring import is_run
 from pu_geo.services.project import population
 from pu_geo.services.project.choices import threshold
 
@@ -66,7 +66,7 @@ def choices(layout: Layout) -> dict[str, str]:
     """Return what dots can be colored by: key -> words, the usual ones first."""
     with store.connect(layout) as db:
         layers, names = list(areas.layers(db)), contents.attribute_names(db)
-        has_types = bool(decisions.standing(db, "damage_type"))
+        has_types = bool(discoveries.types(db))
     found = {
         "label": "Label", "score": "Score", "near": "Uncertainty: near the threshold",
         "disagreement": "Uncertainty: run against live ranking", "cluster": "PUPL cluster",
@@ -106,10 +106,9 @@ def _coloring(layout: Layout, run_id: str, by: str, v: str) -> Coloring | None:
     if words is None:
         return None
     if by == "cluster":
-        rows = rows_on_map(layout, run_id)
-        clusters = np.asarray(runs.array(layout, run_id, "clusters"))[rows].astype(np.float32)
-        names = ("other cluster", "cluster of the damaged")
-        return Coloring(by, words, "categories", names, np.where(rows < 0, np.nan, clusters == 1).astype(np.float32), v=v)
+        is_damaged = (np.asarray(runs.array(layout, run_id, "clusters")) == 1).astype(np.float32)
+        values = ranking.in_map_order(layout, runs.building_ids_of(layout, run_id), is_damaged)
+        return Coloring(by, words, "categories", ("other cluster", "cluster of the damaged"), values, v=v)
     with store.connect(layout) as db:
         if by == "size":
             return _numbers(by, "Footprint area, m²", contents.areas_m2(db), v, lambda value: f"{value:,.0f}")
@@ -154,9 +153,7 @@ def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
 
 def _types(db: sqlite3.Connection) -> list[str | None]:
     """Return the discovered type of each building, of several the newest; None where a person saw no damage, or nothing."""
-    found: dict[str, str] = {}
-    for name, decision in decisions.standing(db, "damage_type").items():
-        found |= dict.fromkeys(decision.facts.get("building_ids", ()), name)
+    found = discoveries.type_of(db)
     for building, label in labels.current_labels(db).items():
         if label in ("not_damaged", "not_assessable"):
             found.pop(building, None)

@@ -15,7 +15,7 @@ from pu_geo import jobs
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
 from pu_geo.project import discoveries, grades, labels, store
-from pu_geo.project.decisions import Decision, checked_name
+from pu_geo.project.decisions import checked_name
 from pu_geo.project.discoveries import Discovery, Review
 from pu_geo.project.layout import Layout
 from pu_geo.records import DAMAGE_CLASSES
@@ -131,11 +131,6 @@ def reading_words(found: Proposal) -> str:
     return f"{words}: they change less from training to training than those from {_READINGS[other]} ({values})."
 
 
-def counted(n: int, noun: str) -> str:
-    """Return "1 building", "1,200 buildings"."""
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def _or(numbers: Sequence[int]) -> str:
     return ", ".join(map(str, numbers[:-1])) + (" or " if len(numbers) > 1 else "") + str(numbers[-1])
 
@@ -174,26 +169,17 @@ def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = 
     """
     found = discoveries.load(layout, discovery_id)
     with store.connect(layout) as db:
-        answers, review, named = labels.current(db), discoveries.review_of(db, found.id), discoveries.types(db)
-        newest = labels.last_event(db)
+        answers, review, newest = labels.current(db), discoveries.review_of(db, found.id), labels.last_event(db)
     scores: dict[str, float] = {}
     if run_id is not None:
         scores = population.of_run(layout, choices.run(layout, run_id)).score_of()
-    names = names_of(found, named)
-    groups = [_group(found, numbers, answers, review, names, scores) for numbers in review.joined(found.facts["n_groups"])]
+    groups = [_group(found, numbers, answers, review, scores) for numbers in review.joined(found.facts["n_groups"])]
     return Proposal(found.id, found.facts, groups, newest - int(found.facts["at_event"]))
 
 
-def names_of(found: Discovery, named: Mapping[str, Decision]) -> dict[int, str]:
-    """Return group -> the name that it has, of the groups of a discovery."""
-    own = ((name, each.facts) for name, each in named.items() if each.facts["discovery"] == found.id)
-    return {group: name for name, facts in own for group in facts["groups"]}
-
-
 def _group(
-    found: Discovery, numbers: tuple[int, ...], answers: Mapping[str, Any], review: Review, names: Mapping[int, str],
-    scores: Mapping[str, float],
-) -> Group:  # fmt: skip
+    found: Discovery, numbers: tuple[int, ...], answers: Mapping[str, Any], review: Review, scores: Mapping[str, float]
+) -> Group:
     parts = [found.facts["groups"][number] for number in numbers]
     ids = found.members(numbers)
     events = [answers[building] for building in ids if building in answers]
@@ -205,7 +191,7 @@ def _group(
     interleaved = chain.from_iterable(zip_longest(*(part["central"] for part in parts)))
     return Group(
         numbers,
-        next((names[number] for number in numbers if number in names), ""),
+        _name_of(review, numbers),
         ids,
         n_positive=sum(event.label == "positive" for event in events),
         n_not_damaged=sum(event.label == "not_damaged" for event in events),
@@ -213,29 +199,30 @@ def _group(
         stability=stability,
         score=float(np.mean(own)) if own else None,
         central=[building for building in interleaved if building is not None],
-        is_dropped=set(numbers) <= set(review.dropped),
+        is_dropped=set(numbers) <= review.dropped,
     )
 
 
-def types(layout: Layout) -> dict[str, Decision]:
-    """Return the named types by name; facts: "discovery", "groups", "building_ids"."""
+def _name_of(review: Review, numbers: Iterable[int]) -> str:
+    return next((review.names[number] for number in numbers if number in review.names), "")
+
+
+def types(layout: Layout) -> dict[str, Mapping[str, Any]]:
+    """Return the named types by name: {"discovery", "groups", "building_ids"} each."""
     return store.call(layout, discoveries.types)
 
 
 GRADES = (*DAMAGE_CLASSES, "no visible damage", "not assessed")
 """Words that grade damage, which only people do, building by building."""
-Changes = dict[str | None, Mapping[str, Any] | None]
 
 
 @contextmanager
-def _changing(
-    layout: Layout, discovery_id: str, analyst: str
-) -> Iterator[tuple[Discovery, Review, Mapping[str, Decision], Changes]]:
-    """Yield a discovery, its review and the named types as they stand, and a mapping; what it is given is one act at the end."""
-    found, changes = discoveries.load(layout, discovery_id), Changes()
+def _changing(layout: Layout, discovery_id: str, analyst: str) -> Iterator[tuple[Discovery, Review]]:
+    """Yield a discovery, and what people made of it; what that is changed to is one act at the end."""
+    found = discoveries.load(layout, discovery_id)
     with store.connect(layout) as db, store.transaction(db):
-        yield found, discoveries.review_of(db, found.id), discoveries.types(db), changes
-        discoveries.decide(db, found.id, changes, analyst=analyst)
+        yield found, (review := discoveries.review_of(db, found.id))
+        discoveries.decide(db, found, review, analyst=analyst)
 
 
 def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, analyst: str) -> None:
@@ -254,14 +241,15 @@ def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, ana
             "Name what the buildings of the group have in common, such as tarps or silted roofs.",
             kind="name",
         )
-    with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
-        numbers = _whole(found, review, number)
-        changes |= _without(found, named, numbers)
-        if not text:
-            return
-        before = changes.get(text) or (named[text].facts if text in named else None)
-        others = before["groups"] if before and before["discovery"] == found.id else ()
-        changes[text] = _type_facts(found, {*numbers, *others})
+    with _changing(layout, discovery_id, analyst) as (found, review):
+        _rename(review, _whole(found, review, number), text)
+
+
+def _rename(review: Review, numbers: Iterable[int], name: str) -> None:
+    for number in numbers:
+        review.names.pop(number, None)
+        if name:
+            review.names[number] = name
 
 
 def merge_groups(layout: Layout, discovery_id: str, numbers: Sequence[int], *, analyst: str) -> None:
@@ -270,16 +258,14 @@ def merge_groups(layout: Layout, discovery_id: str, numbers: Sequence[int], *, a
     Raises:
         ProjectError: if they are not two or more groups of the discovery.
     """
-    with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
-        every = sorted({each for number in numbers for each in _whole(found, review, number)})
-        if len(every) < 2 or len({_whole(found, review, number) for number in numbers}) < 2:
+    with _changing(layout, discovery_id, analyst) as (found, review):
+        parts = {_whole(found, review, number) for number in numbers}
+        if len(parts) < 2:
             raise ProjectError("Fewer than two groups were chosen.", "Choose two or more that are one kind.")
-        others = [each for each in review.merged if not set(each) & set(every)]
-        changes[None] = _review_facts([*others, every], set(review.dropped) - set(every))
-        names = names_of(found, named)
-        if name := next((names[number] for number in numbers if number in names), ""):
-            changes |= _without(found, named, every)
-            changes[name] = _type_facts(found, set(named[name].facts["groups"]) | set(every))
+        every = sorted(number for part in parts for number in part)
+        review.merged = [*(each for each in review.merged if not set(each) & set(every)), every]
+        review.dropped.difference_update(every)
+        _rename(review, every, _name_of(review, numbers))
 
 
 def split_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
@@ -288,30 +274,30 @@ def split_group(layout: Layout, discovery_id: str, number: int, *, analyst: str)
     Raises:
         ProjectError: if there is no such group, or it is not merged.
     """
-    with _changing(layout, discovery_id, analyst) as (found, review, _, changes):
+    with _changing(layout, discovery_id, analyst) as (found, review):
         if len(_whole(found, review, number)) < 2:
             raise ProjectError(f"Group {number + 1} is not merged.", "There is nothing to split.")
-        changes[None] = _review_facts([each for each in review.merged if number not in each], review.dropped)
+        review.merged = [each for each in review.merged if number not in each]
 
 
 def drop_group(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
     """Drop a group and its name."""
-    with _changing(layout, discovery_id, analyst) as (found, review, named, changes):
+    with _changing(layout, discovery_id, analyst) as (found, review):
         numbers = _whole(found, review, number)
-        changes |= _without(found, named, numbers)
-        changes[None] = _review_facts(review.merged, {*review.dropped, *numbers})
+        _rename(review, numbers, "")
+        review.dropped.update(numbers)
 
 
 def put_back(layout: Layout, discovery_id: str, number: int, *, analyst: str) -> None:
     """Show a dropped group again."""
-    with _changing(layout, discovery_id, analyst) as (found, review, _, changes):
-        left = set(review.dropped) - set(_whole(found, review, number))
-        changes[None] = _review_facts(review.merged, left)
+    with _changing(layout, discovery_id, analyst) as (found, review):
+        review.dropped.difference_update(_whole(found, review, number))
 
 
 def last_act(layout: Layout, discovery_id: str) -> int | None:
     """Return the number of the last act about a discovery that counts; None if there is none."""
-    return store.call(layout, discoveries.last_act, discovery_id)
+    act = store.call(layout, discoveries.last_act, discovery_id)
+    return None if act is None else act.decision
 
 
 def undo(layout: Layout, discovery_id: str, *, analyst: str, decision: int | None = None) -> bool:
@@ -329,22 +315,3 @@ def _whole(found: Discovery, review: Review, number: int) -> tuple[int, ...]:
             f"There is no group {number + 1}; {found.id} has groups 1 to {found.facts['n_groups']}.", "Name one of them."
         )
     return numbers
-
-
-def _without(found: Discovery, named: Mapping[str, Decision], numbers: Sequence[int]) -> Changes:
-    """Return the changes that take groups of a discovery out of every named type."""
-    changes: Changes = {}
-    for name, each in named.items():
-        if each.facts["discovery"] == found.id and set(each.facts["groups"]) & set(numbers):
-            left = set(each.facts["groups"]) - set(numbers)
-            changes[name] = _type_facts(found, left) if left else None
-    return changes
-
-
-def _type_facts(found: Discovery, numbers: Iterable[int]) -> dict[str, Any]:
-    groups = sorted(numbers)
-    return {"discovery": found.id, "groups": groups, "building_ids": found.members(groups)}
-
-
-def _review_facts(merged: Sequence[Sequence[int]], dropped: Iterable[int]) -> dict[str, Any]:
-    return {"merged": [list(each) for each in merged], "dropped": sorted(dropped)}

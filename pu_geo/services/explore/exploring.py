@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import Literal
 
@@ -18,6 +18,7 @@ from pu_geo.methods.settings import check, setting
 from pu_geo.project import choices, contents, runs, store
 from pu_geo.project.contents import optical_chips
 from pu_geo.project.layout import Layout, read_array, read_json, write_array, write_json
+from pu_geo.services.annotate import ranking
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.preparation import chip_facts
 
@@ -90,17 +91,13 @@ def picture(layout: Layout, run_id: str) -> Picture | None:
     if not path.with_name("umap.npy").is_file():
         return None
     facts = read_json(path) if path.is_file() else {}
-    how, more = (
-        {item.name: facts[item.name] for item in fields(of) if item.name in facts} for of in (UmapSettings, Picture)
-    )
-    return Picture(UmapSettings(**how), **more)
+    return Picture(**{**facts, "settings": UmapSettings(**facts.get("settings", {}))})
 
 
 def store_picture(layout: Layout, run_id: str, made: Picture, new_xy: NDArray[np.float32]) -> None:
     """Store what is known of a run's UMAP, and the positions of its new buildings, float32 [M, 2]."""
     write_array(layout.run(run_id) / "umap_new.npy", new_xy)
-    rest = {each.name: getattr(made, each.name) for each in fields(made)[1:]}
-    write_json(layout.run(run_id) / "umap.json", {**asdict(made.settings), **rest})
+    write_json(layout.run(run_id) / "umap.json", asdict(made))
 
 
 def wanted_projection(layout: Layout) -> Kind:
@@ -118,10 +115,9 @@ def choose_projection(layout: Layout, run_id: str, kind: Kind) -> None:
 
 def umap_settings(layout: Layout, run_id: str) -> UmapSettings:
     """Return the settings of the next UMAP as people left them, else those of the run's picture, else the usual ones."""
-    made, known = picture(layout, run_id), {item.name for item in fields(UmapSettings)}
-    given = store.call(layout, choices.get, _UMAP, {})
-    base = asdict(made.settings if made else UmapSettings())
-    return UmapSettings(**base | {name: value for name, value in given.items() if name in known})
+    if given := store.call(layout, choices.get, _UMAP, {}):
+        return UmapSettings(**given)
+    return (picture(layout, run_id) or Picture()).settings
 
 
 def choose_umap_settings(layout: Layout, settings: UmapSettings) -> None:
@@ -154,13 +150,12 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
     if not is_run(layout, run_id) or (kind == "UMAP" and projection_of(layout, run_id)[0] != "UMAP"):
         return None
     found = _pca(layout, run_id) if kind == "PCA" else np.asarray(runs.array(layout, run_id, "umap"), np.float32)
-    index = rows_on_map(layout, run_id)
-    sent = np.where(index[:, None] >= 0, found[index], np.nan).astype("<f4")
+    sent = ranking.in_map_order(layout, runs.building_ids_of(layout, run_id), found).astype("<f4")
     made = picture(layout, run_id) if kind == "UMAP" else None
     if made is not None and made.new_ids:
         place = {building: i for i, building in enumerate(store.call(layout, contents.building_ids))}
-        rows = [i for i, building in enumerate(made.new_ids) if building in place]
         later = read_array(layout.run(run_id) / "umap_new.npy")
+        rows = [i for i, building in enumerate(made.new_ids) if building in place]
         sent[[place[made.new_ids[i]] for i in rows]] = later[rows]
     return sent.tobytes()
 
@@ -168,13 +163,6 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
 def is_run(layout: Layout, run_id: str) -> bool:
     """Return whether a project has a run of this id."""
     return run_id in {facts.run_id for facts in store.call(layout, runs.all_runs)}
-
-
-def rows_on_map(layout: Layout, run_id: str) -> NDArray[np.int64]:
-    """Return the run's row of each building of the map's geometry, int64 [M]; -1 where the run has none."""
-    on_map = store.call(layout, contents.building_ids)
-    rows = {building: i for i, building in enumerate(runs.building_ids_of(layout, run_id))}
-    return np.array([rows.get(building, -1) for building in on_map], dtype=np.int64)
 
 
 def umap_job(layout: Layout, run_id: str) -> jobs.JobView | None:
@@ -199,7 +187,7 @@ def pictures_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> l
     """
     from pu_geo.geo.ground import ground_pictures  # loads OpenCV, which no other answer here needs
 
-    pyramids = [layout.quicklooks / layer["id"] for layer in preparation.map_layers(layout)]
+    pyramids = [layout.quicklooks / layer["name"] for layer in preparation.map_layers(layout)]
     if not pyramids:
         return _chips_of(layout, chip_set, building_ids)
     with store.connect(layout) as db:

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from pu_geo.analysis import neighbors
 from pu_geo.errors import ProjectError
 from pu_geo.project import labels, runs, store
-from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout
-from pu_geo.records import Label, LabelOp
+from pu_geo.records import LabelOp
 from pu_geo.services.annotate import labeling
 from pu_geo.services.project import choices
 from pu_geo.wording import listed
@@ -39,12 +38,6 @@ def _rows(layout: Layout, run_id: str) -> tuple[NDArray[np.float32], dict[str, i
     return unit, {building: i for i, building in enumerate(ids)}, ids
 
 
-@lru_cache(maxsize=2)
-def _labels_at(layout: Layout, at: Moment) -> dict[str, Label]:
-    """Return the labels as they stood after an event."""
-    return store.call(layout, labels.current_labels, at=at.event)
-
-
 def like(
     layout: Layout, run_id: str, building_ids: Sequence[str], *, count: int = 20, only_unlabeled: bool = False
 ) -> list[Alike]:
@@ -59,7 +52,7 @@ def like(
         ProjectError: if there is no such run, it knows none of these buildings, or count is below 1.
     """
     found_run = choices.run(layout, run_id).run_id
-    known = _labels_at(layout, store.call(layout, labels.moment))
+    known = store.call(layout, labels.current_labels)
     if count < 1:
         raise ProjectError(f"{count} buildings were asked for.", "Ask for 1 or more.")
     unit, row, ids = _rows(layout, found_run)
@@ -76,15 +69,6 @@ def like(
         Alike(ids[at], float(cosine), float(scores[at]), str(known.get(ids[at], "")))
         for at, cosine in zip(rows.tolist(), cosines.tolist(), strict=True)
     ]
-
-
-def label_all(layout: Layout, building_ids: Sequence[str], label: Label, *, analyst: str) -> int:
-    """Label buildings in one act, which one undo on the Annotate screen takes back; return how many.
-
-    Raises:
-        ProjectError: if one of them could not be labeled; the others are.
-    """
-    return labeling.label_all(layout, building_ids, label, analyst=analyst, screen="explore")
 
 
 def undo(layout: Layout, *, analyst: str) -> bool:

@@ -107,26 +107,8 @@ def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, feature_set: str, 
 
 def _noted(layout: Layout, run_id: str) -> list[Suspect]:
     path = layout.run(run_id) / "outliers.json"
-    if not path.is_file():
-        return []
-    facts: dict[str, Any] = read_json(path)
-    found = []
-    for one in facts["duplicates"]:
-        reasons = {
-            "their outlines share {:.0%} of the smaller one": one["overlap"],
-            "their chips differ by {:.1f} gray levels": one["difference"],
-        }
-        words = ", and ".join(reason.format(value) for reason, value in reasons.items() if value is not None)
-        found.append(
-            Suspect(
-                "duplicate", tuple(one["building_ids"]), f"Perhaps one building twice: {words}.", float(one["overlap"] or 0)
-            )
-        )
-    for one in facts["isolated"]:
-        words = f"{one['loneliness']:.1f} standard deviations farther from its neighbors than usual"
-        ids = (one["building_id"],)
-        found.append(Suspect("isolated", ids, f"Unlike any other chip: {words}.", float(one["loneliness"])))
-    return found
+    found: list[dict[str, Any]] = read_json(path) if path.is_file() else []
+    return [Suspect(**{**one, "building_ids": tuple(one["building_ids"])}) for one in found]
 
 
 def review(layout: Layout, suspect: Suspect, label: Label | None, *, analyst: str) -> None:

@@ -7,11 +7,11 @@ import io
 import sqlite3
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
 from pu_geo.project import contents, decisions, store
+from pu_geo.project.decisions import Decision
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, population
@@ -21,28 +21,9 @@ KIND = "selection"
 TASK = "export_selection"
 
 
-@dataclass(frozen=True)
-class Selection:
-    """One saved selection.
-
-    Attributes:
-        n: how many buildings.
-        at: RFC 3339, UTC.
-        decision: its number in the log of decisions.
-    """
-
-    name: str
-    n: int
-    analyst: str
-    at: str
-    decision: int
-
-
-def saved(layout: Layout) -> list[Selection]:
-    """Return all saved selections, the newest first."""
-    found = store.call(layout, decisions.standing, KIND).values()
-    rows = [Selection(each.name, len(each.facts["building_ids"]), each.analyst, each.at, each.decision) for each in found]
-    return rows[::-1]
+def saved(layout: Layout) -> list[Decision]:
+    """Return all saved selections, the newest first; facts: "building_ids", "run_id"."""
+    return [*store.call(layout, decisions.standing, KIND).values()][::-1]
 
 
 def save(layout: Layout, name: str, building_ids: Sequence[str], *, run_id: str, analyst: str) -> int:
@@ -93,12 +74,7 @@ def put_back(layout: Layout, name: str, *, decision: int, analyst: str) -> int:
     return len(facts["building_ids"]) if facts else 0
 
 
-def buildings(layout: Layout, name: str) -> list[str]:
-    """Return the buildings of a saved selection. Raises ProjectError if there is none of this name."""
-    return list(store.call(layout, _standing, name).facts["building_ids"])
-
-
-def _standing(db: sqlite3.Connection, name: str) -> decisions.Decision:
+def _standing(db: sqlite3.Connection, name: str) -> Decision:
     found = decisions.standing(db, KIND)
     if name not in found:
         known = ", ".join(found) or "none yet"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import compress
 from typing import Any, get_args
 
 from pu_geo import jobs
@@ -111,11 +112,16 @@ def rows(layout: Layout) -> list[dict[str, Any]]:
 
 def n_missing(facts: Mapping[str, Any]) -> dict[str, int]:
     """Return how many buildings of a chip set each of its layers does not show, by the layer's name."""
+    return {name: len(ids) for name, ids in missing_ids(facts).items()}
+
+
+def missing_ids(facts: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return which buildings of a chip set each of its layers does not show, by the layer's name."""
     if not facts.get("view_missing"):
         return {}
-    views, is_missing = contents.views_of(facts), contents.is_missing(facts)
-    counts = {view.name: int(row.sum()) for view, row in zip(views, is_missing, strict=True)}
-    return {name: counts[name] for name in facts["view_missing"]}
+    rows = zip(contents.views_of(facts), contents.is_missing(facts), strict=True)
+    ids: dict[str, list[str]] = {view.name: list(compress(facts["building_ids"], row)) for view, row in rows}
+    return {name: ids[name] for name in facts["view_missing"]}
 
 
 def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[str, Any]]:

@@ -20,7 +20,8 @@ from pu_geo.project.aoi import Aoi
 from pu_geo.project.contents import chip_facts as chip_facts
 from pu_geo.project.import_log import ImportRecord
 from pu_geo.project.layout import Layout, read_json
-from pu_geo.records import Grid, Layer, Role, Scene, Units
+from pu_geo.records import Grid, Scene, Units
+from pu_geo.services.imagery.layers import missing_ids
 from pu_geo.services.project import computers
 
 
@@ -109,57 +110,37 @@ def chip_set_facts(layout: Layout, chip_set: str | None = None) -> Mapping[str, 
 
 
 def map_layers(layout: Layout) -> list[dict[str, Any]]:
-    """Return the quicklook pyramids that exist: {"id": "pre" | "post", "tile_px", "max_zoom", "width", "height"}."""
-    roles: tuple[Role, ...] = ("pre", "post")
-    found = []
-    for role in roles:
-        path = layout.quicklooks / role / "pyramid.json"
-        if path.is_file():
-            found.append({"id": role, **read_json(path)})
-    return found
+    """Return the quicklook pyramids that exist: {"name": "pre" | "post", "v": another one for other tiles, "max_zoom", "width", "height", ...}."""
+    return [{"name": role, **facts} for role in ("pre", "post") if (facts := _pyramid(layout.quicklooks / role))]
 
 
-@dataclass(frozen=True)
-class LayerTiles:
-    """The map tiles of a layer beside pre and post.
-
-    Attributes:
-        max_zoom: of its pyramid, as those of pre and post.
-        folder: of the pyramid.
-        missing: ids of the buildings of the newest chip set that it does not show; empty where that was cut without it, or from other
-            files of it.
-    """
-
-    layer: Layer
-    max_zoom: int
-    folder: Path
-    missing: tuple[str, ...] = ()
+def _pyramid(folder: Path) -> dict[str, Any]:
+    """Return the facts of a folder of map tiles, and what names its state; nothing where there are none."""
+    path = folder / "pyramid.json"
+    return {**read_json(path), "v": str(path.stat().st_mtime_ns)} if path.is_file() else {}
 
 
-def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[LayerTiles]:
-    """Return the layers that have map tiles, in the order in which they were added.
+def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[dict[str, Any]]:
+    """Return the layers beside pre and post that have map tiles, in the order in which they were added.
 
     Args:
         chips: facts of the newest chip set, see `contents.chip_facts`; None if there is none.
+
+    Returns:
+        As `map_layers` each, and {"when", "n_bands", "is_gray": shown in gray, as fewer than three bands are, "low", "high": of a gray
+        one, the values shown as black and as white, in "unit", "missing": ids of the buildings of the newest chip set that it does
+        not show; none where that was cut without it, or from other files of it}.
     """
-    missing = _missing(chips or {})
-    found = []
+    missing, found = missing_ids(chips or {}), []
     for layer in store.call(layout, contents.layers):
-        folder = layout.layer_tiles(layer.name)
-        if (folder / "pyramid.json").is_file():
-            facts = read_json(folder / "pyramid.json")
-            lacks = missing.get(layer.name, ()) if chips and freshness.is_of_now(chips, layer) else ()
-            found.append(LayerTiles(layer, int(facts["max_zoom"]), folder, lacks))
+        if tiles := _pyramid(layout.layer_tiles(layer.name)):
+            low, high = layer.scaling[0]
+            lacks = missing.get(layer.name, []) if chips and freshness.is_of_now(chips, layer) else []
+            found.append({
+                "name": layer.name, "when": layer.when, "n_bands": layer.bands, "is_gray": layer.bands < 3, "low": low, "high": high,
+                "unit": layer.unit, "missing": lacks, **tiles,
+            })  # fmt: skip
     return found
-
-
-def _missing(chips: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Return which buildings of a chip set each of its layers does not show."""
-    if not chips.get("view_missing"):
-        return {}
-    views, ids = contents.views_of(chips), chips["building_ids"]
-    rows = zip(views, contents.is_missing(chips), strict=True)
-    return {view.name: tuple(ids[i] for i in row.nonzero()[0]) for view, row in rows if view.name in chips["view_missing"]}
 
 
 @lru_cache(maxsize=16)

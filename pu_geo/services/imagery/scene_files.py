@@ -8,10 +8,11 @@ from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
 from pu_geo import jobs
 from pu_geo.errors import ImageryError, JobCancelled, ProjectError, PuGeoError
+from pu_geo.files import sha256_of
+from pu_geo.geo.scene_state import State, ends_sha256, refusal, replacing, state_at_once, state_of
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import Scene
-from pu_geo.scene_state import State, ends_sha256, refusal, sha256_of, state_at_once
 from pu_geo.wording import listed
 
 TASK = "relink"
@@ -45,29 +46,6 @@ def lost(scenes: Sequence[Scene]) -> list[LostFiles]:
     ]
 
 
-def verify(scene: Scene, *, full: bool = False, each: Callable[[int], None] | None = None) -> State:
-    """Return whether a scene's file is the one that was added: "same", "changed" or "missing".
-
-    A file of which only the time differs is read in full, as every file is with `full`: bytes changed in the middle of a file
-    that keeps its size, its ends and its time show in no other way.
-
-    Args:
-        each: gets the number of bytes read so far, and may raise to stop.
-    """
-    state = state_at_once(scene)
-    if not scene.sha256 or not (state == "touched" or (full and state == "same")):
-        return state
-    path = Path(scene.path)
-    try:
-        before = path.stat()
-        is_same = sha256_of(path, each) == scene.sha256
-        after = path.stat()
-    except OSError:
-        return "missing"
-    is_quiet = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-    return "same" if is_same and is_quiet else "changed"
-
-
 def settle(
     layout: Layout, scenes: Sequence[Scene] | None = None, *, report: Report | None = None,
     is_cancelled: Callable[[], bool] | None = None,
@@ -87,7 +65,7 @@ def settle(
     scenes = store.call(layout, contents.all_scenes) if scenes is None else scenes
     for i, scene in enumerate(scenes):
         was_touched = state_at_once(scene) == "touched"
-        states[scene.scene_id] = verify(scene, each=_counter(scene, i, len(scenes), report, is_cancelled))
+        states[scene.scene_id] = state_of(scene, each=_counter(scene, i, len(scenes), report, is_cancelled))
         if was_touched and states[scene.scene_id] == "same":
             renewed.append(_as_it_is(scene))
     if renewed:
@@ -156,7 +134,7 @@ def relink(
 ) -> list[dict[str, object]]:
     """Store that the files of scenes are elsewhere now, once each was read in full and is the one that was added.
 
-    Of several files all are stored or none. The paths before are kept with the scenes.
+    Of several files all are stored or none.
 
     Args:
         old: path of a scene's file or of a folder above such files, as the project names it; or the id of a scene.
@@ -249,8 +227,6 @@ def _real(path: Path, scene: Scene) -> Path:
 def _other_file(scene: Scene, path: Path, found: str, wanted: str) -> ImageryError:
     return ImageryError(
         f"{path} is not the file of {scene.scene_id}: {found}, and the file that was added has {wanted}. Nothing was changed.",
-        f"Find the original. Or replace {'the layer' if scene.role == 'layer' else 'the scene'} by this file (`pu-geo replace P.pugeo "
-        f"{f'layer {scene.layer}' if scene.role == 'layer' else f'scene {scene.scene_id}'} FILE`), or add this file as a new scene: chips of "
-        "the original are out of date then.",
+        f"Find the original. Or replace {replacing(scene)}, or add this file as a new scene: chips of the original are out of date then.",
         kind="changed",
     )

@@ -241,7 +241,10 @@ def _doubts(scenes: Sequence[Scene], folder: Path) -> list[PairIssue]:
 
 def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
     before, after = (sorted({scene.date[:10] for scene in scenes if scene.date}) for scenes in (pre, post))
-    value = " / ".join(_span(dates) for dates in ([before, after] if pre else [after]))
+    value = " / ".join(
+        f"{when(dates[0])}{' …' * (len(dates) > 1)}" if dates else "unknown"
+        for dates in ([before, after] if pre else [after])
+    )
     worry = _late(pre, post)
     words = "" if after else "The files hold no date. Write it into the table of scenes; exports include it."
     return PairIssue("Dates, pre / post" if pre else "Date", value, worry, words)
@@ -249,18 +252,14 @@ def _dates(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
 
 def _exchanged(pre: Sequence[Scene], post: Sequence[Scene]) -> list[PairIssue]:
     """Return a worry where the files' own names hint that before and after were exchanged."""
+
+    def names(scene: Scene, role: str) -> bool:
+        return re.search(rf"(?<![a-z]){role}(?![a-z])", Path(scene.path).stem.lower()) is not None
+
     odd = [Path(scene.path).name for scenes, other in ((pre, "post"), (post, "pre")) for scene in scenes
-           if _names_role(scene, other) and not _names_role(scene, scene.role)]  # fmt: skip
+           if names(scene, other) and not names(scene, scene.role)]  # fmt: skip
     worry = "Check whether pre and post were swapped. If so, start a new project with them the other way round."
     return [PairIssue("File names", odd[0], worry)] if odd else []
-
-
-def _names_role(scene: Scene, role: str) -> bool:
-    return re.search(rf"(?<![a-z]){role}(?![a-z])", Path(scene.path).stem.lower()) is not None
-
-
-def _span(dates: Sequence[str]) -> str:
-    return "unknown" if not dates else when(dates[0]) if len(dates) == 1 else f"{when(dates[0])} …"
 
 
 def _shifts(found: Alignment) -> list[PairIssue]:

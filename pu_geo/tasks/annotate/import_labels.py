@@ -6,7 +6,8 @@ import csv
 import json
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,9 @@ from pu_geo.tasks.annotate.export_labels import DECISIONS, DECISIONS_FORMAT, LAB
 
 MAX_BYTES = 200_000_000
 _ALIASES = {name: label for label, name in LABEL_NAMES.items()}
-_DETAILS = ("reason", *TYPES, "comment", "shown", "inclusion", "analyst", "at", "grade")
+_TEXTS = ("reason", "comment", "shown", "grade")
 _SOURCES = ("kind", "label_source")  # columns of label files and of damage maps that say how an answer came
 _ORIGIN = ("analyst", "at")  # whose answer it is and when they gave it: no part of the answer
-_OF_MAP = ("analyst", "at", "reason", "shown", "inclusion", "damage_class")
 _OF_DECISION = ("op", "kind", "name", "analyst", "at")
 _NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
 
@@ -42,7 +42,6 @@ _KNOWN = {"", *_ALIASES, *LABELS}
 _MOST_VALUES = 8
 _LAST = "9999"
 _TELLS = re.compile("dam|grad|class|state|status|label|condition", re.IGNORECASE)
-Row = tuple[str, dict[str, Any]]  # a building, and what the file says about it: label, and details by name
 _MOST_COLUMNS, _MOST_EVENTS = 1_000, 2**53
 _PLACES = (("lon", "lat"), ("longitude", "latitude"))
 _LOCAL_PLACES = (("x_m", "y_m"),)
@@ -102,59 +101,66 @@ def import_labels(
             footprints.
     """
     source = _checked_source(path)
-    act = f"import-{uuid.uuid4()}"
-    table: Sequence[Mapping[str, Any]]
-    table, columns = _read_csv(source) if source.suffix.lower() == ".csv" else ([], [])
+    act, is_csv, is_ours = f"import-{uuid.uuid4()}", source.suffix.lower() == ".csv", meaning == IN_OUR_WORDS
+    table: Sequence[Mapping[str, Any]] = _read_csv(source) if is_csv else []
     if rebuild:
         return _rebuild(layout, source, table, same_footprints)
-    is_numbered = "event" in columns and all(row["event"].isdigit() for row in table if row["event"])
-    if meaning == IN_OUR_WORDS and "event" in columns and ("op" in columns or is_numbered):
+    if is_csv and is_ours and _is_history(table):
         return _import_history(layout, source, table, analyst=analyst, act=act, same_footprints=same_footprints)
-    exported = None if columns else read_exported_map(source)
     grid = store.call(layout, contents.grid)
+    exported = None if is_csv else read_exported_map(source)
     if exported is not None:
-        if meaning != IN_OUR_WORDS:
-            raise _no_need(source.name)
-        table = [_as_row(one) for one in exported[0]]
-        missing = {name for name in TYPES if not any(name in one for one in exported[0])}
-        columns = [name for name in ("building_id", "label", *_DETAILS, *_SOURCES) if name not in missing]
+        if not is_ours:
+            raise LabelError(
+                f"{source.name} was made with PU-Geo, so what its values mean is known.",
+                "Leave --field, --damaged, --not-damaged and --all-damaged away.",
+                kind="values",
+            )
+        table = [_as_row(one, {name for other in exported[0] for name in other}) for one in exported[0]]
         xy = np.full((len(table), 2), np.nan) if systems.is_local(grid.crs) else into_project(exported[1], grid)
-    elif columns:
-        xy = _places_of(table, columns, grid, source.name)
+    elif is_csv:
+        xy = _places_of(table, grid, source.name)
     else:
         xy, properties = read_points(source, grid.crs)
         table = [{key: value for key, value in one.items() if value is not None} for one in properties]
-        columns = list(dict.fromkeys(name for one in table for name in one))
-    said, notes = _labels_in(source.name, table, columns, meaning)
-    given, is_open = _rows(table, columns, said, is_foreign=meaning != IN_OUR_WORDS)
-    placed, account = _placed(layout, source.name, [one for one, _ in given], xy[is_open], same_footprints)
-    rows = [(building, details) for building, (_, details) in zip(placed, given, strict=True) if building is not None]
+    if not table:
+        return {"rows": 0, "stored": 0, "unchanged": 0, "skipped": 0}
+    said, unclear = _labels_in(source.name, table, meaning)
+    given = [number for number, label in enumerate(said) if label]
+    ids = [str(table[number].get("building_id") or "") for number in given]
+    placed, n_placed, notes = _placed(layout, source.name, ids, xy[given], same_footprints)
+    notes += unclear
+    rows = [
+        (building, _details(table[number], said[number], is_ours=is_ours))
+        for number, building in zip(given, placed, strict=True)
+        if building is not None
+    ]
     rows.sort(key=lambda row: _at(row[1]) or _LAST)  # the newest last; one without a time is of now
     said_of: dict[str, set[str]] = {}
     for building, details in rows:
         said_of.setdefault(building, set()).add(details["label"])
     twice = [building for building, found in said_of.items() if len(found) > 1]
     notes += _about("Named more than once with different labels, of which the newest or last counts", twice)
-    skipped = len(xy) - len(rows)
     with store.connect(layout) as db:
         current, own, scale = labels.current(db), analysts.own_answers(db), grades.known(db)
         ops, older, other = [], [], []
         for i, (building, details) in enumerate(rows):
-            known = own.get((building, details["analyst"])) if "analyst" in details else current.get(building)
             standing = current.get(building)
+            known = own.get((building, details["analyst"])) if "analyst" in details else standing
             details = _with_types(_with_grade(details, known or _NO_ANSWER, scale), known, standing)
-            differs = standing is not None and standing.label != details["label"]
             if standing is not None and (_at(details) or _LAST) < standing.at and _is_news(details, standing):
                 older.append(building)
             elif _is_news(details, known):
-                other += [building] * differs
+                other += [building] * (standing is not None and standing.label != details["label"])
                 ops.append(LabelOp(f"{act}-{i}", building, act=act, **details))
         acks = labels.append(db, labels.keep_grades(db, ops), analyst=analyst, screen="cli", kind="import")
     labels.refuse_rejected(acks, source.name)
-    n_same = len(rows) - len(acks) - len(older)
-    counts = {"rows": len(rows) + skipped, "stored": len(acks), "unchanged": n_same, "skipped": skipped + len(older)}
+    counts = {
+        "rows": len(table), "stored": len(acks), "unchanged": len(rows) - len(acks) - len(older),
+        "skipped": len(table) - len(rows) + len(older),
+    }  # fmt: skip
     notes += _about("Older than the answers here, which say otherwise, and left out", older)
-    return {**counts, **_with_notes(account, [*notes, *_about("Took the place of answers that said otherwise", other)])}
+    return {**counts, **_told(n_placed, [*notes, *_about("Took the place of answers that said otherwise", other)])}
 
 
 def _about(words: str, buildings: Sequence[str]) -> list[str]:
@@ -163,9 +169,9 @@ def _about(words: str, buildings: Sequence[str]) -> list[str]:
     return [f"{words}: {len(buildings):,} ({names})."] if buildings else []
 
 
-def _with_notes(account: Mapping[str, Any], notes: Sequence[str]) -> dict[str, Any]:
-    """Return what there is to tell of an import, with more notes."""
-    return {"placed": 0, **account, "notes": [*account.get("notes", []), *notes]} if notes else dict(account)
+def _told(n_placed: int, notes: Sequence[str]) -> dict[str, object]:
+    """Return what there is to tell of an import beside its counts."""
+    return {"placed": n_placed, "notes": list(notes)} if notes else {}
 
 
 def _at(details: Mapping[str, Any]) -> str | None:
@@ -178,8 +184,8 @@ def _at(details: Mapping[str, Any]) -> str | None:
 
 def _placed(
     layout: Layout, name: str, ids: Sequence[str], xy: NDArray[np.float64], same_footprints: bool
-) -> tuple[list[str | None], dict[str, Any]]:
-    """Return the building that each row means, None where its place is on none; and what there is to tell of that.
+) -> tuple[list[str | None], int, list[str]]:
+    """Return the building that each row means, None where its place is on none; how many were placed by it; and notes.
 
     Args:
         ids: what the file calls the buildings.
@@ -198,36 +204,33 @@ def _placed(
             "these very footprints, import it with --same-footprints.",
             kind="ids",
         )
-    pairs = [(one, building) for one, (building, how) in zip(ids, found, strict=True) if how == "position" and one]
-    n_elsewhere = sum(how == "elsewhere" for _, how in found)
-    if found and n_elsewhere == len(found):
+    hows: Counter[str] = Counter(how for one, (_, how) in zip(ids, found, strict=True) if one or how != "position")
+    if found and hows["elsewhere"] == len(found):
         raise LabelError(
             f"None of the {len(found):,} labels of {name} lies on a footprint of this project. Nothing was stored.",
             "Import them into a project of the same place, or add the footprints first.",
             kind="outside",
         )
-    notes = [f"{len(pairs):,} label(s) were placed by their position because ids differ."] if pairs else []
-    if n_elsewhere:
-        notes.append(f"{n_elsewhere:,} label(s) lie on no footprint of this project and were left out.")
+    words = {
+        "position": "{:,} label(s) were placed by their position because ids differ.",
+        "elsewhere": "{:,} label(s) lie on no footprint of this project and were left out.",
+    }
+    notes = [text.format(hows[how]) for how, text in words.items() if hows[how]]
     meant: dict[str, set[str]] = {}
     for one, (building, _) in zip(ids, found, strict=True):
         if building is not None and one:
             meant.setdefault(building, set()).add(one)
     if several := sum(len(names) > 1 for names in meant.values()):
         notes.append(f"{several:,} footprint(s) hold several buildings of the file; of each the last row counts.")
-    return [building for building, _ in found], {"placed": len(pairs), "notes": notes} if notes else {}
+    return [building for building, _ in found], hows["position"], notes
 
 
-def _places_of(
-    table: Sequence[Mapping[str, str]], columns: Sequence[str], grid: Grid, name: str
-) -> NDArray[np.float64]:  # fmt: skip
+def _places_of(table: Sequence[Mapping[str, str]], grid: Grid, name: str) -> NDArray[np.float64]:
     """Return where the rows of a table lie, project CRS, float64 [N, 2]; NaN where it does not say."""
     is_local = systems.is_local(grid.crs)
-    x, y = _place_columns(columns, _LOCAL_PLACES if is_local else _PLACES) or ("", "")
-    numbers = [[_number(row.get(name, "").replace(",", ".")) for name in (x, y)] for row in table]
-    xy = np.array([[v if isinstance(v, float) else np.nan for v in pair] for pair in numbers], dtype=np.float64).reshape(
-        -1, 2
-    )
+    columns = _place_columns(table[0] if table else (), _LOCAL_PLACES if is_local else _PLACES)
+    numbers = [[_number(row[column].replace(",", ".")) for column in columns] if columns else [None] * 2 for row in table]
+    xy = np.array([[v if isinstance(v, float) else np.nan for v in pair] for pair in numbers], np.float64).reshape(-1, 2)
     if is_local:
         return xy
     known = xy[np.isfinite(xy).all(axis=1)]
@@ -238,7 +241,7 @@ def _places_of(
     return into_project(xy, grid)
 
 
-def _place_columns(columns: Sequence[str], pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+def _place_columns(columns: Iterable[str], pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
     """Return which columns say where a row lies, None if none do."""
     lower = {column.strip().lower(): column for column in columns}
     return next(((lower[x], lower[y]) for x, y in pairs if x in lower and y in lower), None)
@@ -297,21 +300,24 @@ def _is_news(details: Mapping[str, Any], known: LabelEvent | None) -> bool:
     return any(value != getattr(standing, name) for name, value in details.items() if name not in (*_ORIGIN, "is_simulated"))
 
 
-def _details(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a row's label and details, as far as it has them. Whether they make sense is checked where they are stored."""
-    details: dict[str, Any] = {name: given[name] for name in ("reason", "comment", "shown") if name in given}
-    details["label"] = _ALIASES.get(given["label"], given["label"])
-    if "damage_class" in given:
-        is_graded = details["label"] == "positive" and given["damage_class"] in DAMAGE_CLASSES
-        details["damage_class"] = given["damage_class"] if is_graded else ""
-    elif "grade" in given:
-        details["grade"] = given["grade"]
-    details |= {name: _types(given[name]) for name in TYPES if name in given}
-    if "inclusion" in given:
-        details["inclusion"] = _number(given["inclusion"])
-    if any(given.get(name) == "simulated" for name in _SOURCES):
+def _details(row: Mapping[str, Any], label: str, *, is_ours: bool = True) -> dict[str, Any]:
+    """Read a row's label and details, as far as it has them. Whether they make sense is checked where they are stored.
+
+    Args:
+        is_ours: else of the other columns only analyst, at and comment count.
+    """
+    label = _ALIASES.get(label, label)
+    if not is_ours:
+        row = {name: row[name] for name in (*_ORIGIN, "comment") if name in row}
+    elif "labeller" in row:
+        row = _of_map(row, label)
+    details: dict[str, Any] = {name: row[name] for name in (*_TEXTS, *["damage_class"] * ("labeller" in row)) if name in row}
+    details |= {name: _types(row[name]) for name in TYPES if name in row}
+    if "inclusion" in row:
+        details["inclusion"] = _number(row["inclusion"])
+    if any(row.get(name) == "simulated" for name in _SOURCES):
         details["is_simulated"] = True
-    return {**details, **{name: str(given[name]) for name in _ORIGIN if given.get(name)}}
+    return {"label": label, **details, **{name: str(row[name]) for name in _ORIGIN if row.get(name)}}
 
 
 def _types(value: Any) -> Any:
@@ -333,8 +339,8 @@ def _number(value: Any) -> Any:
         return value
 
 
-def _read_csv(source: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
-    """Return the rows of a CSV file that tells which buildings it means, and its columns. Missing cells are empty."""
+def _read_csv(source: Path) -> list[dict[str, str]]:
+    """Return the rows of a CSV file that tells which buildings it means. Missing cells are empty."""
     try:
         with source.open(newline="", encoding="utf-8-sig") as stream:
             sign = delimiter_of(stream.readline())
@@ -354,69 +360,41 @@ def _read_csv(source: Path) -> tuple[list[dict[str, str]], Sequence[str]]:
             rows = [{name: unguarded(row[name] or "") for name in columns} for row in reader]
     except (UnicodeDecodeError, csv.Error) as error:
         raise LabelError(f"{source.name} is not a readable CSV file: {error}.", "Save it as UTF-8 CSV.") from error
-    return rows, columns
+    return rows
 
 
-def _as_row(properties: Mapping[str, Any]) -> dict[str, str]:
+def _as_row(properties: Mapping[str, Any], columns: Collection[str]) -> dict[str, str]:
     """Write a building of an exported damage map as a row of CSV has it."""
-    types = {name: json.dumps(properties.get(name) or []) for name in TYPES}
+    types = {name: json.dumps(properties.get(name) or []) for name in TYPES if name in columns}
     texts = {name: "" if value is None else str(value) for name, value in properties.items()}
-    return dict.fromkeys(("label", *_DETAILS, *_SOURCES), "") | texts | types
+    return {"label": "", **texts, **types}
 
 
-def _in_our_words(row: Mapping[str, str]) -> Mapping[str, str]:
-    """Name the columns of an exported damage map as those of a label file."""
-    if "labeller" not in row:
-        return row
-    reason = row.get("not_assessed_reason", "") if row["label"] == "not_assessable" else ""
-    weight = _number(row.get("audit_weight", ""))
-    drawn = {"shown": "audit", "inclusion": str(1 / max(weight, 1.0))} if isinstance(weight, float) else {"shown": ""}
+def _of_map(row: Mapping[str, str], label: str) -> dict[str, str]:
+    """Return a row of an exported damage map in the words of a label file; of a grade it has the class."""
+    weight, named = _number(row.get("audit_weight", "")), row.get("damage_class", "")
+    is_drawn = isinstance(weight, float)
     return {
-        "inclusion": "",
-        "damage_class": "",
-        **row,
+        **{name: value for name, value in row.items() if name != "grade"},
+        "damage_class": named if label == "positive" and named in DAMAGE_CLASSES else "",
+        "reason": row.get("not_assessed_reason", "") if label == "not_assessable" else "",
+        "shown": "audit" if is_drawn else "",
+        "inclusion": str(1 / max(weight, 1.0)) if is_drawn else "",
         "analyst": row["labeller"],
         "at": row.get("labelled_at", ""),
-        "reason": reason,
-        **drawn,
     }
-
-
-def _rows(
-    table: Sequence[Mapping[str, Any]], columns: Sequence[str], said: Sequence[str], *, is_foreign: bool
-) -> tuple[list[Row], list[int]]:
-    """Return what each row with a label says, and which these are.
-
-    Args:
-        said: the label of each row, "" of one without.
-        is_foreign: the file is not in our words: of its other columns only analyst, at and comment count.
-    """
-    is_map = not is_foreign and ("labeller" in columns or bool(table and "labeller" in table[0]))
-    names = [name for name in _DETAILS if name in columns and not (is_map and name == "grade")]
-    names += [name for name in _OF_MAP if is_map and name not in names]
-    names += [name for name in _SOURCES if name in columns]
-    names = [name for name in names if name in (*_ORIGIN, "comment")] if is_foreign else names
-    rows, is_open = [], []
-    for number, (row, label) in enumerate(zip(table if is_foreign else map(_in_our_words, table), said, strict=True)):
-        if label:
-            details = _details({"label": label, **{name: row[name] for name in names if name in row}})
-            rows.append((str(row.get("building_id") or ""), details))
-            is_open.append(number)
-    return rows, is_open
 
 
 # What the values of a file mean
 
 
-def _labels_in(
-    name: str, table: Sequence[Mapping[str, Any]], columns: Sequence[str], meaning: Meaning
-) -> tuple[list[str], list[str]]:
+def _labels_in(name: str, table: Sequence[Mapping[str, Any]], meaning: Meaning) -> tuple[list[str], list[str]]:
     """Return the label of each row, "" of one that is no answer, and notes.
 
     Raises:
         LabelError: kind "values" if no column tells, or one does in words whose meaning nobody stated.
     """
-    wanted = meaning.field or "label"
+    wanted, columns = meaning.field or "label", list(dict.fromkeys(name for row in table for name in row))
     column = wanted if wanted in columns else next((one for one in columns if one.strip().lower() == wanted.lower()), None)
     meant = {
         **dict.fromkeys(map(str.strip, meaning.damaged), "positive"),
@@ -468,21 +446,17 @@ def _unclear(
     )
 
 
-def _no_need(name: str) -> LabelError:
-    return LabelError(
-        f"{name} was made with PU-Geo, so what its values mean is known.",
-        "Leave --field, --damaged, --not-damaged and --all-damaged away.",
-        kind="values",
-    )
+def _is_history(table: Sequence[Mapping[str, str]]) -> bool:
+    """Return whether a table is the history of a project, of which columns may be missing."""
+    if not table or "event" not in table[0]:
+        return False
+    return "op" in table[0] or all(row["event"].isdigit() for row in table if row["event"])
 
 
 def _import_history(
     layout: Layout, source: Path, table: Sequence[Mapping[str, str]], *, analyst: str, act: str, same_footprints: bool
 ) -> dict[str, object]:
-    with store.connect(layout) as db:
-        scale = grades.known(db)
-    past = _past([_with_grade_of_here(row, scale) for row in table], source.name)
-    past, account = _past_here(layout, source, table, past, same_footprints)
+    past, n_placed, notes = _past_here(layout, source, table, same_footprints, store.call(layout, grades.known))
     with store.connect(layout) as db:
         before, stood = labels.last_event(db), labels.current(db)
         acks = history.replay(db, past, importer=analyst, act=act)
@@ -492,7 +466,6 @@ def _import_history(
     labels.refuse_rejected([ack for ack in acks if ack.op not in left_out], source.name)
     ungraded = {row["op"] for row, one in zip(table, past, strict=True) if row.get("grade") and not one.op.grade}
     n_lost = sum(ack.op in ungraded and ack.event is not None and ack.event > before for ack in acks)
-    notes = []
     newer = [
         building
         for building, one in stood.items()
@@ -506,10 +479,9 @@ def _import_history(
     if left_out:
         were = wording.plural(len(left_out), "entry was", "entries were")
         notes.append(f"{were} left out: undo or redo of answers that are not in the file. All others were imported.")
-    account = _with_notes(account, notes)
     stored = sum(ack.event is not None and ack.event > before for ack in acks)
     unchanged = len(past) - stored - len(left_out)
-    return {"rows": len(past), "stored": stored, "unchanged": unchanged, "skipped": len(left_out), **account}
+    return {"rows": len(past), "stored": stored, "unchanged": unchanged, "skipped": len(left_out), **_told(n_placed, notes)}
 
 
 def _of_lost_events(past: Sequence[PastEvent]) -> set[str]:
@@ -524,37 +496,38 @@ def _of_lost_events(past: Sequence[PastEvent]) -> set[str]:
     return lost
 
 
-def _past(table: Sequence[Mapping[str, str]], name: str) -> list[PastEvent]:
-    """Read the rows of a history."""
+def _past_here(
+    layout: Layout, source: Path, table: Sequence[Mapping[str, str]], same_footprints: bool, scale: Sequence[Grade] | None
+) -> tuple[list[PastEvent], int, list[str]]:
+    """Read the rows of a history; return the events with the buildings of this project, and as `_placed`.
+
+    Args:
+        scale: the grades that those of the history are here; None where they are the same.
+    """
     missing = [column for column in _NEEDED if table and column not in table[0]]
     if missing:
         raise LabelError(
-            f"{name} has a column event, so it is a history, but no column {', '.join(missing)}.",
+            f"{source.name} has a column event, so it is a history, but no column {', '.join(missing)}.",
             "Export the labels again and take the file that ends in .events.csv, or remove the column event.",
         )
-    past = [_past_event(row, name) for row in table]
+    past = [_past_event(row, source.name, scale) for row in table]
     if len({one.event for one in past}) < len(past):
-        raise LabelError(f"{name} has two rows with the same event number.", "Export the labels again.")
-    return past
-
-
-def _past_here(
-    layout: Layout, source: Path, table: Sequence[Mapping[str, str]], past: Sequence[PastEvent], same_footprints: bool
-) -> tuple[list[PastEvent], dict[str, Any]]:
-    """Return the events with the buildings of this project, and what there is to tell of that."""
-    grid = store.call(layout, contents.grid)
-    xy = _places_of(table, list(table[0]) if table else [], grid, source.name)
-    placed, account = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
-    if None in placed:
+        raise LabelError(f"{source.name} has two rows with the same event number.", "Export the labels again.")
+    xy = _places_of(table, store.call(layout, contents.grid), source.name)
+    placed, n_placed, notes = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
+    here = [
+        replace(one, op=replace(one.op, building_id=building))
+        for one, building in zip(past, placed, strict=True)
+        if building
+    ]
+    if len(here) < len(past):
         n_lost = len({one.op.building_id for one, building in zip(past, placed, strict=True) if building is None})
         raise LabelError(
             f"{n_lost:,} building(s) of the history {source.name} lie on no footprint of this project. Nothing was stored.",
             "Add their footprints first, or import the file of current labels beside it, which leaves such buildings out.",
             kind="outside",
         )
-    return [
-        replace(one, op=replace(one.op, building_id=str(building))) for one, building in zip(past, placed, strict=True)
-    ], account
+    return here, n_placed, notes
 
 
 def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], same_footprints: bool) -> dict[str, object]:
@@ -566,7 +539,8 @@ def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], s
         )
     beside = source.with_name(f"{source.name.removesuffix('.csv').removesuffix('.events')}{DECISIONS}")
     decided = _read_decided(beside) if beside.is_file() else {}
-    past, account = _past_here(layout, source, table, _past(table, source.name), same_footprints)
+    scale = None if decided else store.call(layout, grades.known)
+    past, n_placed, notes = _past_here(layout, source, table, same_footprints, scale)
     decisions = _decisions_here(layout, beside.name, decided, same_footprints)
     with store.connect(layout) as db, store.transaction(db):
         if labels.last_event(db) or decision_log.last_decision(db):
@@ -577,12 +551,6 @@ def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], s
         for one in decided.get("grades", []):
             row = (grades.CHOICE, json.dumps(one["scale"], ensure_ascii=False), one["at"])
             db.execute("INSERT INTO choice (name, value, at) VALUES (?, ?, ?)", row)
-        scale = grades.known(db)
-        if not decided:
-            past = [
-                replace(one, op=replace(one.op, grade=_with_grade_of_here(row, scale).get("grade", "")))
-                for one, row in zip(past, table, strict=True)
-            ]
         if wrong := history.rebuild(db, past):
             raise LabelError(f"{source.name} cannot be stored: {wrong} Nothing was stored.", "Export the labels again.")
         db.executemany("INSERT INTO empty_step VALUES (?)", [(str(op),) for op in decided.get("empty_steps", [])])
@@ -592,35 +560,29 @@ def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], s
         )
     if not decided:
         words = f"There is no {beside.name} beside it: decisions about groups of buildings and the scale of grades were not stored."
-        account = {"placed": 0, **account, "notes": [*account.get("notes", []), words]}
-    return {"rows": len(past), "stored": len(past), "unchanged": 0, "skipped": 0, "decisions": len(decisions), **account}
+        notes.append(words)
+    counts = {"rows": len(past), "stored": len(past), "unchanged": 0, "skipped": 0, "decisions": len(decisions)}
+    return {**counts, **_told(n_placed, notes)}
 
 
 def _read_decided(path: Path) -> dict[str, Any]:
     """Read a file of decisions. Raises LabelError if it is none."""
     try:
-        if path.stat().st_size > MAX_BYTES:
-            raise LabelError(f"{path.name} has {path.stat().st_size:,} bytes; 200 MB at most.", "Export the labels again.")
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(_checked_source(str(path)).read_text(encoding="utf-8"))
+        texts = [[one[name] for name in _OF_DECISION] for one in found["decisions"] if "facts" in one]
+        texts += [[one["at"]] for one in found["grades"] if [Grade(**each) for each in one["scale"]]]
         is_whole = found["format"] == DECISIONS_FORMAT and isinstance(found["places"], dict)
-        is_whole &= all(
-            {*_OF_DECISION, "facts"} <= one.keys() and one["kind"] in decision_log.KINDS for one in found["decisions"]
-        )
-        is_whole &= all(all(isinstance(one[name], str) for name in _OF_DECISION) for one in found["decisions"])
-        is_whole &= all(isinstance(one["at"], str) and [Grade(**each) for each in one["scale"]] for one in found["grades"])
-        is_whole &= isinstance(found["empty_steps"], list)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise _no_decisions(path.name) from error
+        is_whole &= len(texts) == len(found["decisions"]) + len(found["grades"]) and isinstance(found["empty_steps"], list)
+        is_whole &= all(isinstance(text, str) for each in texts for text in each)
+        is_whole &= all(one["kind"] in decision_log.KINDS for one in found["decisions"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        is_whole = False
     if not is_whole:
-        raise _no_decisions(path.name)
+        raise LabelError(
+            f"{path.name} is not a file of decisions as PU-Geo writes it, or it is damaged.",
+            "Export the labels again, or remove that file.",
+        )
     return dict(found)
-
-
-def _no_decisions(name: str) -> LabelError:
-    return LabelError(
-        f"{name} is not a file of decisions as PU-Geo writes it, or it is damaged.",
-        "Export the labels again, or remove that file.",
-    )
 
 
 def _decisions_here(layout: Layout, name: str, decided: Mapping[str, Any], same_footprints: bool) -> list[dict[str, Any]]:
@@ -632,7 +594,7 @@ def _decisions_here(layout: Layout, name: str, decided: Mapping[str, Any], same_
     grid = store.call(layout, contents.grid)
     places: Mapping[str, Any] = decided["places"]
     xy = np.array([places.get(one, (np.nan, np.nan)) for one in ids], np.float64).reshape(-1, 2)
-    placed, _ = _placed(layout, name, ids, xy if systems.is_local(grid.crs) else into_project(xy, grid), same_footprints)
+    placed, _, _ = _placed(layout, name, ids, xy if systems.is_local(grid.crs) else into_project(xy, grid), same_footprints)
     here = dict(zip(ids, placed, strict=True))
     if lost := [one for one, building in here.items() if building is None]:
         raise LabelError(
@@ -655,17 +617,7 @@ def _renamed(value: Any, here: Mapping[str, str | None]) -> Any:
     return [_renamed(each, here) for each in value] if isinstance(value, list) else value
 
 
-def _with_grade_of_here(row: Mapping[str, str], scale: Sequence[Grade]) -> Mapping[str, str]:
-    """Return the same with the id that its grade has in this project; "" where no grade is like it."""
-    if not row.get("grade"):
-        return row
-    if row.get("grade_name"):
-        return {**row, "grade": grades.same_as(scale, row["grade_name"], row.get("grade_class", ""))}
-    found = grades.find(scale, row["grade"])
-    return {**row, "grade": found.id if found else ""}
-
-
-def _past_event(row: Mapping[str, str], name: str) -> PastEvent:
+def _past_event(row: Mapping[str, str], name: str, scale: Sequence[Grade] | None) -> PastEvent:
     try:
         event, undoes, answer = (int(row[key]) if row.get(key) else None for key in ("event", "undoes", "answer"))
         if not all(number is None or 0 < number < _MOST_EVENTS for number in (event, undoes, answer)):
@@ -676,8 +628,12 @@ def _past_event(row: Mapping[str, str], name: str) -> PastEvent:
         ) from error
     if event is None:
         raise LabelError(f"{name} has a row without an event number.", "Export the labels again.")
-    details = _details({key: row[key] for key in ("label", *_DETAILS) if key in row})
-    origin = {"analyst": row["analyst"], "at": row["at"], "screen": row.get("screen", "")}
-    op = LabelOp(row["op"], row["building_id"], **{**details, **origin})
+    details = {**_details(row, row["label"]), "analyst": row["analyst"], "at": row["at"], "screen": row.get("screen", "")}
+    details.pop("is_simulated", None)  # the kind says so
+    if scale is not None and (grade := row.get("grade")):
+        found = grades.find(scale, grade)
+        by_name = grades.same_as(scale, row["grade_name"], row.get("grade_class", "")) if row.get("grade_name") else None
+        details["grade"] = by_name if by_name is not None else found.id if found else ""
+    op = LabelOp(row["op"], row["building_id"], **details)
     stored = {key: row.get(key) or "" for key in ("act", "imported_by", "stored_at", "stored_kind")}
     return PastEvent(event, op, row["kind"], undoes, answer, **stored)

@@ -15,14 +15,13 @@ N_SEEDS, N_AGAIN = 8, 2
 TWO, MANY, NOTE = "inspected_two", "inspected_many", "inspected.json"
 
 
-def cluster(job: Job, *, run_id: str, k: int = 0, seed: int = 0) -> dict[str, object]:
+def cluster(job: Job, *, run_id: str, k: int = 0) -> dict[str, object]:
     """Write `inspected_two.npy`, `inspected_many.npy`, int32 [N] each, and `inspected.json` into the run's folder.
 
     Two means start at the positives as they are now, which stay in cluster 1; many clusters know nothing of them.
 
     Args:
         k: number of small clusters, 2 or more; 0 for one a 30 buildings, 60 at most.
-        seed: of the first of several seedings.
 
     Returns:
         {"run_id", "k", "n"}
@@ -42,35 +41,34 @@ def cluster(job: Job, *, run_id: str, k: int = 0, seed: int = 0) -> dict[str, ob
             f"{n_clusters} clusters of {len(rows)} buildings were asked for.", f"Choose 2 to {len(rows)}.", kind="clusters"
         )
     job.report(0.02, "two means")
-    two, seeds = _two_means(job, rows, pu.is_positive, seed)
-    many, again = _many(job, rows, pu.is_positive, n_clusters, seed)
+    two, seeds = _two_means(job, rows, pu.is_positive)
+    many, again = _many(job, rows, pu.is_positive, n_clusters)
     folder = job.layout.run(facts.run_id)
     write_array(folder / f"{TWO}.npy", two.labels.astype(np.int32))
     write_array(folder / f"{MANY}.npy", many.labels.astype(np.int32))
     note = {
-        "run_id": facts.run_id, "k": n_clusters, "seed": seed, "at_event": pu.at_event, "made_by": job.folder.name,
+        "run_id": facts.run_id, "k": n_clusters, "at_event": pu.at_event, "made_by": job.folder.name,
         "two": {"potential": two.potential, "oriented": two.oriented, "seeds": seeds},
         "many": {"potential": many.potential,
-                 "stability": clustering.stability(many.labels, [each.labels for each in again], n_clusters).tolist(),
-                 "potentials": [each.potential for each in (many, *again)]},
+                 "stability": clustering.stability(many.labels, [each.labels for each in again], n_clusters).tolist()},
     }  # fmt: skip
     write_json(folder / NOTE, note)
     return {"run_id": facts.run_id, "k": n_clusters, "n": len(rows)}
 
 
 def _two_means(
-    job: Job, rows: NDArray[np.float32], is_positive: NDArray[np.bool_], seed: int
+    job: Job, rows: NDArray[np.float32], is_positive: NDArray[np.bool_]
 ) -> tuple[pupl.PuplResult, list[dict[str, object]]]:
     """Split in two from several single seedings; return the one that PUPL chooses, and what is known of each."""
     tried = []
     for number in range(N_SEEDS):
         job.stop_if_cancelled()
-        tried.append(pupl.pupl(rows, is_positive, seed=seed + number, n_seedings=1))
+        tried.append(pupl.pupl(rows, is_positive, seed=number, n_seedings=1))
         job.report(0.02 + 0.28 * (number + 1) / N_SEEDS, f"two means, seeding {number + 1} of {N_SEEDS}")
     best = min(tried, key=lambda each: (not each.oriented, each.potential))
     seeds: list[dict[str, object]] = [
         {
-            "seed": seed + number, "potential": each.potential, "oriented": each.oriented, "iterations": each.iterations,
+            "seed": number, "potential": each.potential, "oriented": each.oriented, "iterations": each.iterations,
             "share": float((each.labels == 1).mean()), "agrees": float((each.labels == best.labels).mean()),
             "is_chosen": each is best,
         }
@@ -80,12 +78,12 @@ def _two_means(
 
 
 def _many(
-    job: Job, rows: NDArray[np.float32], is_positive: NDArray[np.bool_], k: int, seed: int
+    job: Job, rows: NDArray[np.float32], is_positive: NDArray[np.bool_], k: int
 ) -> tuple[pupl.PuplResult, list[pupl.PuplResult]]:
     """Return the small clusters, and others from further seeds, to see which of them come again."""
     found = []
     for number in range(1 + N_AGAIN):
         job.stop_if_cancelled()
         job.report(0.3 + 0.65 * number / (1 + N_AGAIN), f"{k} clusters, time {number + 1} of {1 + N_AGAIN}")
-        found.append(pupl.over_cluster(rows, is_positive, k=k, seed=seed + 100 * number, n_seedings=1 if number else 3))
+        found.append(pupl.over_cluster(rows, is_positive, k=k, seed=100 * number, n_seedings=1 if number else 3))
     return found[0], found[1:]

@@ -113,7 +113,6 @@ def _finish(
     pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_excluded)
     number, agreement = facts["n_groups"], found.agreement.get(found.reading)
     jaccard = clustering.stability(found.groups, found.sortings, number)
-    own = clustering.membership(found.groups, found.sortings, number)
     central = central_chips(found.points, np.where(known.classes[rows] == UNKNOWN, found.groups, NO_GROUP), number)
     facts |= {
         "reading": found.reading,
@@ -124,17 +123,16 @@ def _finish(
                 "group": group,
                 "size": int(size),
                 "jaccard": round(float(jaccard[group]), 4) if size else None,
-                "membership": round(float(own[found.groups == group].mean()), 4) if size else None,
                 "central": [pu.building_ids[row] for row in rows[middle]],  # nearest to its middle first
             }
             for group, (size, middle) in enumerate(zip(np.bincount(found.groups, minlength=number), central, strict=True))
         ],
         "seconds": round(time.monotonic() - began, 2),
     }
-    groups, membership = np.full(len(pu.building_ids), NO_GROUP, np.int16), np.zeros(len(pu.building_ids), np.float32)
-    groups[rows], membership[rows] = found.groups, own
+    groups = np.full(len(pu.building_ids), NO_GROUP, np.int16)
+    groups[rows] = found.groups
     job.stop_if_cancelled()
-    discoveries.keep(job.layout, job.folder / "discovery", facts, pu.building_ids, groups, membership)
+    discoveries.keep(job.layout, job.folder / "discovery", facts, pu.building_ids, groups)
     return _result(facts, len(rows))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 
 import numpy as np
 import shapely
@@ -12,6 +13,7 @@ from pu_geo.analysis import assessability, neighbors, outliers
 from pu_geo.project import contents, labels, runs, store
 from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.layout import Layout, write_json
+from pu_geo.services.explore.outliers import Suspect
 from pu_geo.tasks.job import Job
 
 NOTE = "outliers.json"
@@ -20,13 +22,14 @@ LONELY_FROM = 4.0  # robust standard deviations from which a chip counts as isol
 OVERLAP_FROM = 0.5  # share of the smaller outline from which two are one building
 SAME_COSINE, SAME_GRAY = 0.98, 2.0
 """Chips with such a cosine are compared; a mean difference of so many gray levels or fewer makes them the same."""
+_LONELY = "Unlike any other chip: {:.1f} standard deviations farther from its neighbors than usual."
 _NONE = np.zeros((0, 1), np.int64), np.zeros((0, 1), np.float32)
 
 
 def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
-    """Write `runs/<run_id>/outliers.json`: {"isolated": [{"building_id", "loneliness"}], "duplicates": [{"building_ids",
-    "overlap", "difference"}]}, worst first, 200 each at most. Only outlines are compared where
-    the picture shows nothing, or a person called the building not assessable.
+    """Write `runs/<run_id>/outliers.json`: duplicates and isolated chips as `Suspect`, worst first, 200 each at most.
+
+    Only outlines are compared where the picture shows nothing, or a person called the building not assessable.
 
     Returns:
         {"run_id", "n_isolated", "n_duplicates"}
@@ -46,7 +49,7 @@ def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
     lonely = outliers.loneliness(distances[:, 1:]) if n_near > 1 else np.zeros(len(unit))
     order = np.argsort(-lonely, kind="stable")[:MOST]
     isolated = [
-        {"building_id": ids[rows[at]], "loneliness": round(float(lonely[at]), 2)}
+        Suspect("isolated", (ids[rows[at]],), _LONELY.format(lonely[at]), float(lonely[at]))
         for at in order
         if lonely[at] >= LONELY_FROM
     ]
@@ -56,9 +59,17 @@ def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
     job.report(0.7, "chips that look the same")
     pairs = _with_same_chips(job, facts.chip_set, ids, _close(rows, near, distances), pairs)
     found = sorted(pairs.items(), key=lambda item: (-(item[1][0] or 0), item[1][1] or 0, item[0]))[:MOST]
-    duplicates = [{"building_ids": list(both), "overlap": one[0], "difference": one[1]} for both, one in found]
-    write_json(job.layout.run(facts.run_id) / NOTE, {"isolated": isolated, "duplicates": duplicates})
+    duplicates = [_twice(both, *reasons) for both, reasons in found]
+    write_json(job.layout.run(facts.run_id) / NOTE, [asdict(one) for one in (*duplicates, *isolated)])
     return {"run_id": facts.run_id, "n_isolated": len(isolated), "n_duplicates": len(duplicates)}
+
+
+def _twice(both: tuple[str, str], overlap: float | None, difference: float | None) -> Suspect:
+    reasons = {
+        "their outlines share {:.0%} of the smaller one": overlap, "their chips differ by {:.1f} gray levels": difference,
+    }  # fmt: skip
+    words = ", and ".join(reason.format(value) for reason, value in reasons.items() if value is not None)
+    return Suspect("duplicate", both, f"Perhaps one building twice: {words}.", overlap or 0.0)
 
 
 def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> NDArray[np.int64]:

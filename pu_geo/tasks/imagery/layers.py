@@ -71,14 +71,15 @@ def add_layer(
     """
     layers.check_name(name)
     here = next((layer for layer in store.call(job.layout, contents.layers) if layer.name == name), None)
-    is_when = None if when is None else layers.when_of(when)
-    if here is not None and ((is_when not in (None, here.when)) or kind not in (None, here.kind)):
+    usual: tuple[When, LayerKind] = ("post", "other") if here is None else (here.when, here.kind)
+    date, measure = usual[0] if when is None else layers.when_of(when), kind or usual[1]
+    if here is not None and (date, measure) != usual:
         raise ImageryError(
             f"The layer {name} is {layers.WHEN_WORDS[here.when]} and of the kind {here.kind}; files that are added to it are too.",
             "Leave the date and the kind away to add them to it, or give the new layer another name.",
             kind="name",
         )
-    found = describe(job, name, paths, here, when=is_when, kind=kind, nodata=nodata, crs=crs)
+    found = describe(job, name, paths, here, when=date, kind=measure, nodata=nodata, crs=crs)
     if found.new:
         with store.connect(job.layout) as db:
             exchange_folder(found.tiles, job.layout.layer_tiles(name))
@@ -128,7 +129,7 @@ def _draw_tiles(job: Job, name: str, scenes: Sequence[Scene], grid: Grid, tiles:
 
 
 def describe(
-    job: Job, name: str, paths: Sequence[str], here: Layer | None, *, when: When | None, kind: LayerKind | None,
+    job: Job, name: str, paths: Sequence[str], here: Layer | None, *, when: When, kind: LayerKind,
     nodata: float | None, crs: str | None, former: Layer | None = None,
 ) -> Described:  # fmt: skip
     """Check files as `add_layer` does, find their scaling and draw their map tiles; nothing is stored.
@@ -137,7 +138,7 @@ def describe(
         here: the layer that they are added to; None for a new one.
         former: the layer whose place they take: its value for no data is that of files which name none.
     """
-    if kind is not None and kind not in layers.KINDS:
+    if kind not in layers.KINDS:
         raise ImageryError(f"The kind of a layer is {kind!r}.", f"Name one of: {', '.join(layers.KINDS)}.", kind="kind")
     if not paths:
         raise ImageryError("No file was named.", "Name at least one GeoTIFF.", kind="missing")
@@ -146,8 +147,6 @@ def describe(
     known = () if here is None else tuple(
         scene_files.require(job.layout, here.scenes, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
     )  # fmt: skip
-    kind = kind or (here.kind if here is not None else "other")
-    when = when if when is not None else here.when if here is not None else "post"
     new, notes = _checked(job, name, paths, known, grid, kind, nodata, crs)
     if former is not None:
         new = reading.with_nodata(new, former.scenes[0])
@@ -176,7 +175,9 @@ def describe(
         remove_path(tiles)
         _draw_tiles(job, name, everything, grid, tiles)
         job.stop_if_cancelled()
-    return Described(layer, tuple(new), tiles, share, _shortened(notes))
+    if len(notes) > _MOST_NAMED:
+        notes = [*notes[:_MOST_NAMED], f"And {len(notes) - _MOST_NAMED} more."]
+    return Described(layer, tuple(new), tiles, share, tuple(notes))
 
 
 def _checked(
@@ -207,7 +208,13 @@ def _checked(
         if not covers_grid(scene, grid):
             notes.append(f"{file} was left out: it lies beside the post scenes.")
             continue
-        _check_alike(scene, [*known, *new])
+        mine, theirs = ((len(one.rgb), one.dtype) for one in (scene, [*known, *new, scene][0]))
+        if mine != theirs:
+            raise ImageryError(
+                f"{file} has {mine[0]} band(s) of {mine[1]}, and other files of the same layer have {theirs[0]} of {theirs[1]}.",
+                "Files of a layer have the same bands and sample type. Give this one a name of its own, or convert it.",
+                kind="bands",
+            )
         notes += [words for words in (oblong_words(scene), _coarser_words(scene, grid)) if words]
         new.append(scene)
     if not new and not known:
@@ -219,20 +226,6 @@ def _checked(
             kind="overlap",
         )
     return new, notes
-
-
-def _check_alike(scene: Scene, others: Sequence[Scene]) -> None:
-    """Refuse a file whose bands or samples are of another kind than those of its layer."""
-    if not others:
-        return
-    mine, theirs = ((len(one.rgb), one.dtype) for one in (scene, others[0]))
-    if mine != theirs:
-        raise ImageryError(
-            f"{Path(scene.path).name} has {mine[0]} band(s) of {mine[1]}, and {Path(others[0].path).name} of the same layer has "
-            f"{theirs[0]} of {theirs[1]}.",
-            "Files of a layer have the same bands and sample type. Give this one a name of its own, or convert it.",
-            kind="bands",
-        )
 
 
 def _coarser_words(scene: Scene, grid: Grid) -> str:
@@ -324,7 +317,3 @@ def _step_notes(layer: Layer) -> list[str]:
         for band, ((low, high), step) in enumerate(zip(layer.scaling, layer.steps, strict=True), start=1)
         if most is not None and step > most
     ]
-
-
-def _shortened(notes: Sequence[str]) -> tuple[str, ...]:
-    return tuple(notes) if len(notes) <= _MOST_NAMED else (*notes[:_MOST_NAMED], f"And {len(notes) - _MOST_NAMED} more.")

@@ -16,9 +16,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from pu_geo import __version__, jobs, scene_state
+from pu_geo import __version__, jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.files import remove_path
+from pu_geo.geo import scene_state
 from pu_geo.project import (
     backups,
     contents,
@@ -34,7 +35,7 @@ from pu_geo.project import (
     versions,
 )
 from pu_geo.project.layout import Layout, damage, home
-from pu_geo.services.imagery import scene_files, scene_pair
+from pu_geo.services.imagery import scene_pair
 from pu_geo.tasks.job import Job
 from pu_geo.wording import listed, plural, size
 
@@ -194,7 +195,7 @@ def _finished(asked: Asked, db: sqlite3.Connection) -> Iterator[Finding]:
 def _scenes(asked: Asked, db: sqlite3.Connection) -> Iterator[Finding]:
     found = contents.all_scenes(db)
     for scene in found:
-        state = scene_files.verify(scene, full=asked.full)
+        state = scene_state.state_of(scene, full=asked.full)
         find = f"Find the file with `{scene_state.relink_command([scene], asked.layout.folder)}`"
         if state == "missing":
             words = f"The scene {scene.scene_id} is not at {scene.path}."

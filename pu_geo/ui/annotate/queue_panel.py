@@ -10,9 +10,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.project.layout import Layout
+from pu_geo.project.queues import StoredQueue
 from pu_geo.project.store import is_writable
 from pu_geo.services.annotate import queueing, ranking
-from pu_geo.services.annotate.queueing import StoredQueue
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.damage_map.random_audits import Check
 from pu_geo.ui import frame

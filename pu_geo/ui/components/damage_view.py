@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import PuGeoError
 from pu_geo.project.labels import Moment
-from pu_geo.records import Label, Reason, Shown, When
+from pu_geo.project.queues import StoredQueue
+from pu_geo.records import Label, Reason, Shown
 from pu_geo.ui.components import texts
 from pu_geo.ui.components.scatter import Scatter, encode_places, encode_scatter, store_selection
 from pu_geo.ui.routes import PREFIX, bundle_url
@@ -49,41 +50,6 @@ export default async function (component) {
 
 
 @dataclass(frozen=True)
-class MapLayer:
-    """One quicklook pyramid: 256-pixel tiles, zoom 0 is the whole grid in one tile, `max_zoom` is full resolution."""
-
-    name: Literal["pre", "post"]
-    max_zoom: int
-    v: str = ""
-
-
-@dataclass(frozen=True)
-class NamedLayer:
-    """The quicklook pyramid of a layer beside pre and post, as `MapLayer`; it lies over the imagery.
-
-    Attributes:
-        when: its date: "pre", "post", or "" for none.
-        n_bands: of its files. Of three and more the tiles show the first three as red, green and blue, else the first in gray.
-        low, high: of a gray one, the values shown as black and as white, in `unit`.
-        missing: ids of the buildings that it does not show.
-    """
-
-    name: str
-    when: When
-    max_zoom: int
-    n_bands: int
-    low: float
-    high: float
-    unit: str = ""
-    missing: Sequence[str] = ()
-    v: str = ""
-
-    @property
-    def is_gray(self) -> bool:
-        return self.n_bands < 3
-
-
-@dataclass(frozen=True)
 class Wall:
     """How the chips of a set lie on their sprite sheets; chip k shows building k of the footprint file.
 
@@ -104,36 +70,6 @@ class Wall:
     n_sheets: int
     has_pre: bool = True
     v: str = ""
-
-
-@dataclass(frozen=True)
-class QueueItem:
-    """One building of a queue.
-
-    Attributes:
-        i: its place in the footprint file.
-        kind: what it was chosen for.
-        why: the reason in words; not sent for an audit's item, whose answer must not hang on what the machine thinks.
-    """
-
-    i: int
-    kind: Literal["exploit", "explore", "audit"]
-    why: str = ""
-
-
-@dataclass(frozen=True)
-class Queue:
-    """What to answer next, in this order. A new `id` for new items; the browser keeps its place until then.
-
-    Attributes:
-        is_second: of random checks that others answered: each waits until this analyst has answered it, too.
-        is_assessment: nothing but these buildings is on the map or can be labeled.
-    """
-
-    id: str
-    items: Sequence[QueueItem]
-    is_second: bool = False
-    is_assessment: bool = False
 
 
 @dataclass(frozen=True)
@@ -206,7 +142,7 @@ def damage_view(
     token: str,
     grid_px: tuple[int, int],
     gsd_m: float,
-    layers: Sequence[MapLayer],
+    layers: Sequence[Mapping[str, Any]],
     geometry_v: str,
     labels: Mapping[str, Label] | EncodedLabels,
     positions: Mapping[str, int],
@@ -219,7 +155,8 @@ def damage_view(
     color_by: Literal["labels", "scores", "category", "uncertainty", "types"] = "labels",
     wall: Wall | None = None,
     height: int | None = None,
-    queue: Queue | None = None,
+    queue: StoredQueue | None = None,
+    is_assessment: bool = False,
     types: Sequence[str] = (),
     details: Mapping[str, Details] | None = None,
     grades: Sequence[Mapping[str, object]] = (),
@@ -229,7 +166,7 @@ def damage_view(
     scatter: Scatter | None = None,
     flagging: Flagging | None = None,
     lonlat: Mapping[str, Any] | None = None,
-    named: Sequence[NamedLayer] = (),
+    named: Sequence[Mapping[str, Any]] = (),
 ) -> None:
     """Show buildings on a map and a chip wall, and take labels.
 
@@ -252,6 +189,7 @@ def damage_view(
         height: pixels, of the whole view; None: down to the lower edge of the window, but not less than 420.
         queue: what to answer next, shown beside the map in "label" mode; None shows no queue. Once all of it is answered
             or skipped, or when the analyst asks for another one, `on_queue` gets its id; hand in the next one then.
+        is_assessment: nothing but its buildings is on the map or can be labeled.
         types: damage types that the card of a positive offers.
         grades: the project's grades, each {"id", "name", "offered"}, the worst first; those that are offered have the keys from 4.
         details: building id to what its answer holds, for labelled buildings. Hand in `shown` too: a comment that is added
@@ -262,7 +200,7 @@ def damage_view(
             selected. `{key}:selected` of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
         flagging: makes it a damage map; takes `score_id` and `threshold`.
         lonlat: from `preparation.lonlat_nodes`; None shows no longitudes and latitudes.
-        named: layers beside pre and post, one of which can be laid over the imagery.
+        layers, named: from `preparation.map_layers` and `layer_tiles`; one of the latter can be laid over the imagery.
         here: who labels; shows who else is here, where they are and what they answer, without a run of the page.
     """
     sent = labels
@@ -280,8 +218,11 @@ def damage_view(
             "mode": mode if here else "view",
             "grid": list(grid_px),
             "gsd_m": gsd_m,
-            "layers": [asdict(layer) for layer in layers],
-            "named": [encode_layer(layer, positions) for layer in named],
+            "layers": list(layers),
+            "named": [
+                {**layer, "missing": encode_places(positions[each] for each in layer["missing"] if each in positions)}
+                for layer in named
+            ],
             "geometry_v": geometry_v,
             "labels": sent.labels,
             "score_id": score_id,
@@ -290,7 +231,7 @@ def damage_view(
             "color_by": color_by,
             "wall": asdict(wall) if wall else None,
             "height": height,
-            "queue": encode_queue(queue) if queue else None,
+            "queue": encode_queue(queue, positions, is_assessment=is_assessment) if queue else None,
             "types": list(types),
             "grades": list(grades),
             "details": sent.details,
@@ -345,16 +286,6 @@ def take_color(key: str, flagging: Flagging | None) -> None:
     by = (st.session_state.get(key) or {}).get("map_color")
     if flagging is not None and by in MAP_COLORS:
         flagging.on_color(by)
-
-
-def encode_layer(layer: NamedLayer, positions: Mapping[str, int]) -> dict[str, Any]:
-    """Write a named layer for the browser; the buildings that it does not show as positions, shortly.
-
-    >>> encode_layer(NamedLayer("sar-post", "post", 3, 1, -20.0, 5.0, "dB", ["b", "c"], "7"), {"a": 0, "b": 1, "c": 40})["missing"]
-    '1 13'
-    """
-    missing = encode_places(positions[each] for each in layer.missing if each in positions)
-    return {**asdict(layer), "is_gray": layer.is_gray, "missing": missing}
 
 
 def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> dict[str, str]:
@@ -440,11 +371,14 @@ def labels_once(
     return found
 
 
-def encode_queue(queue: Queue) -> dict[str, Any]:
-    """Write a queue for the browser. An audit's item goes without its words, which hold its score."""
-    items = [[item.i, item.kind, "" if item.kind == "audit" else item.why] for item in queue.items]
-    flags = {name: True for name in ("is_second", "is_assessment") if getattr(queue, name)}
-    return {"id": queue.id, "items": items, **flags}
+def encode_queue(queue: StoredQueue, positions: Mapping[str, int], *, is_assessment: bool) -> dict[str, Any]:
+    """Write a queue for the browser. An audit's item goes without its words: an answer must not hang on what the machine thinks."""
+    items = [
+        [positions[item.building_id], item.kind, "" if item.kind == "audit" else item.why]
+        for item in queue.items
+        if item.building_id in positions
+    ]
+    return {"id": queue.id, "items": items, "is_second": queue.is_second, "is_assessment": is_assessment}
 
 
 @cache

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import plotly.graph_objects as go
 import streamlit as st
+from numpy.typing import NDArray
 
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import clusters, exploring
-from pu_geo.services.explore.clusters import Cluster, Inspected, OnMap
+from pu_geo.services.explore.clusters import Cluster, Inspected
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.explore import texts
@@ -47,12 +49,12 @@ def _next_run(layout: Layout) -> None:
     effect = clusters.effect(layout) if found.n_accepted else None
     if effect is not None:
         words.caption(texts.EFFECT.format(kept=effect.n_kept, n=effect.n))
-    past = clusters.history(layout)
-    help_words = texts.TAKES_BACK.format(words=past[0].words) if past else texts.NOTHING_DECIDED
+    number, past = clusters.newest(layout) or (0, "")
+    help_words = texts.TAKES_BACK.format(words=past) if past else texts.NOTHING_DECIDED
     st.button(
-        texts.UNDO, key=f"cluster-undo-{past[0].decision if past else ''}", icon=":material/undo:", disabled=not past,
+        texts.UNDO, key=f"cluster-undo-{number or ''}", icon=":material/undo:", disabled=not past,
         help=frame.plain(help_words),
-        on_click=frame.does(lambda: clusters.undo(layout, past[0].decision, analyst=frame.analyst()), once=True),
+        on_click=frame.does(lambda: clusters.undo(layout, number, analyst=frame.analyst()), once=True),
     )  # fmt: skip
 
 
@@ -71,7 +73,7 @@ def _inspected(layout: Layout, run_id: str, found: Inspected) -> None:
         _two_means(found)
     chosen = _table(found)
     _one(layout, run_id, found, chosen)
-    figure = map_of(clusters.on_map(layout, found, chosen.name))
+    figure = map_of(*clusters.on_map(layout, found, chosen.name))
     st.plotly_chart(figure, key="cluster-map", config={"displaylogo": False, "scrollZoom": True})
 
 
@@ -189,11 +191,11 @@ COLOR, OTHERS = "#CC79A7", "#C8C8C8"
 _MANY = 5000
 
 
-def map_of(found: OnMap) -> go.Figure:
+def map_of(own: NDArray[np.float32], others: NDArray[np.float32]) -> go.Figure:
     """Draw buildings as dots in grid pixels, y down."""
     figure = go.Figure()
-    size = 3 if len(found.own) + len(found.others) > _MANY else 6
-    for name, xy, color in ((texts.OTHER_BUILDINGS, found.others, OTHERS), (texts.THIS_CLUSTER, found.own, COLOR)):
+    size = 3 if len(own) + len(others) > _MANY else 6
+    for name, xy, color in ((texts.OTHER_BUILDINGS, others, OTHERS), (texts.THIS_CLUSTER, own, COLOR)):
         marker = {"size": size, "color": color}
         figure.add_scattergl(x=xy[:, 0], y=xy[:, 1], mode="markers", name=name, hoverinfo="skip", marker=marker)
     figure.update_layout(

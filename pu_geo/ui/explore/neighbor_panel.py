@@ -9,6 +9,7 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.records import Label
+from pu_geo.services.annotate import labeling
 from pu_geo.services.explore import exploring, neighbors
 from pu_geo.services.explore.neighbors import Alike
 from pu_geo.ui import frame
@@ -67,5 +68,5 @@ def _buttons(layout: Layout, found: Sequence[Alike]) -> None:
 
 
 def _label(layout: Layout, ids: Sequence[str], label: Label) -> None:
-    n = neighbors.label_all(layout, ids, label, analyst=frame.analyst())
+    n = labeling.label_all(layout, ids, label, analyst=frame.analyst(), screen="explore")
     st.toast(texts.LABELED.format(n=n))

@@ -10,6 +10,7 @@ import streamlit as st
 
 from pu_geo import wording
 from pu_geo.errors import PuGeoError
+from pu_geo.project.decisions import Decision
 from pu_geo.project.layout import Layout
 from pu_geo.services.explore import selections
 from pu_geo.services.project import projects
@@ -93,16 +94,20 @@ def _show_problem(key: str) -> None:
         st.error(f"**{problem}**\n\n{hint}", icon=":material/error:")
 
 
-def _list(layout: Layout, run_id: str, key: str, saved: list[selections.Selection]) -> None:
+def _list(layout: Layout, run_id: str, key: str, saved: list[Decision]) -> None:
     if not saved:
         st.caption(texts.NOTHING_SAVED)
     for each in saved[:_MOST_SHOWN]:
         name, analyst = frame.plain(each.name), frame.plain(each.analyst)
-        st.markdown(texts.SAVED_ROW.format(name=name, n=each.n, analyst=analyst, day=wording.when(each.at[:10])))
+        st.markdown(
+            texts.SAVED_ROW.format(
+                name=name, n=len(each.facts["building_ids"]), analyst=analyst, day=wording.when(each.at[:10])
+            )
+        )
         row = f"{key}:{each.decision}"
         with st.container(horizontal=True, gap="small"):
             st.button(texts.SELECT, type="tertiary", key=f"{row}:load", help=texts.SELECT_HELP,
-                      on_click=_does(key, partial(_load, layout, key, each.name)))  # fmt: skip
+                      on_click=_does(key, partial(select, key, each.facts["building_ids"])))  # fmt: skip
             st.button(texts.EXPORT, type="tertiary", key=f"{row}:export", help=texts.EXPORT_HELP,
                       on_click=_does(key, partial(selections.start_export, layout, run_id, each.name)))  # fmt: skip
             st.button(texts.REMOVE, type="tertiary", key=f"{row}:remove", help=texts.REMOVE_HELP,
@@ -116,10 +121,6 @@ def _save(layout: Layout, run_id: str, key: str, ids: list[str]) -> None:
     replaced = selections.save(layout, name, ids, run_id=run_id, analyst=frame.analyst())
     st.session_state[f"{key}:name"] = ""
     st.session_state[f"{key}:changed"] = (name.strip(), replaced) if replaced else None
-
-
-def _load(layout: Layout, key: str, name: str) -> None:
-    select(key, selections.buildings(layout, name))
 
 
 def _remove(layout: Layout, key: str, name: str) -> None:

@@ -14,6 +14,7 @@ from pu_geo.services.explore.discovering import Group, Proposal
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.explore import texts
+from pu_geo.wording import plural
 
 N_CHIPS, CHIP_PX = 12, 74
 _AS_SUGGESTED = 0
@@ -77,7 +78,7 @@ def _draw_proposal(layout: Layout, found: Proposal) -> None:
         _draw_group(layout, found, group)
     for group in found.dropped:
         words, back = st.columns([5, 2], vertical_alignment="center")
-        n = discovering.counted(len(group.building_ids), "building")
+        n = plural(len(group.building_ids), "building")
         words.caption(texts.DROPPED.format(title=group.title, n=n))
         put_back = partial(discovering.put_back, layout, found.id, group.numbers[0], analyst=frame.analyst())
         back.button(
@@ -136,7 +137,7 @@ def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
     with st.container(border=True):
         words, buttons = st.columns([5, 4], vertical_alignment="center")
         badge = f" · :green-badge[{frame.plain(group.name)}]" if group.name else ""
-        words.markdown(f"**Group {group.title}**{badge} · {discovering.counted(len(group.building_ids), 'building')}")
+        words.markdown(f"**Group {group.title}**{badge} · {plural(len(group.building_ids), 'building')}")
         with buttons.container(horizontal=True, horizontal_alignment="right"):
             _draw_name(group, key, act)
             if len(group.numbers) > 1:

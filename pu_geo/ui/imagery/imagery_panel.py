@@ -471,12 +471,12 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
 
 def _pictures(layout: Layout, overview: Overview) -> None:
     """Draw the first tile of each date, which holds the whole grid."""
-    found = [layer for layer in overview.layers if layer["id"] in texts.PICTURES]
+    found = [layer for layer in overview.layers if layer["name"] in texts.PICTURES]
     figures = "".join(
         f'<figure><div style="aspect-ratio: {layer["width"]} / {layer["height"]}">'
-        f'<img src="{PREFIX}/{projects.token_of(layout)}/tiles/{layer["id"]}/0/0/0.jpg" '
-        f'alt="{escape(texts.PICTURE.format(role=layer["id"]))}" style="width: {_width(layer):.2f}%"></div><figcaption>'
-        f"{texts.PICTURES[layer['id']]}</figcaption></figure>"
+        f'<img src="{PREFIX}/{projects.token_of(layout)}/tiles/{layer["name"]}/0/0/0.jpg" '
+        f'alt="{escape(texts.PICTURE.format(role=layer["name"]))}" style="width: {_width(layer):.2f}%"></div><figcaption>'
+        f"{texts.PICTURES[layer['name']]}</figcaption></figure>"
         for layer in found
     )
     if figures:

@@ -24,8 +24,8 @@ from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import MAX_SIDE_PX, check_overlap, project_grid, shares_outside
 from pu_geo.geo.raster.quicklooks import NO_DATA_GREY, build_pyramid
 from pu_geo.geo.raster.scene_files import describe
+from pu_geo.geo.scene_state import ends_sha256
 from pu_geo.records import Scene
-from pu_geo.scene_state import ends_sha256
 
 Make = Callable[..., Scene]
 

@@ -277,15 +277,6 @@ def test_a_name_that_a_person_chose_counts_until_they_choose_none(home: Path, mo
     assert default_analyst().startswith("analyst-")
 
 
-@pytest.mark.parametrize("content", [b"\n", b"\xff\xfe", b"a\nb", b"x" * 201])
-def test_a_file_that_holds_no_name_is_written_anew(home: Path, content: bytes) -> None:
-    home.mkdir(parents=True, exist_ok=True)
-    (home / "analyst.txt").write_bytes(content)
-    name = default_analyst()
-    assert name.startswith("analyst-")
-    assert default_analyst() == name
-
-
 def test_where_nothing_can_be_kept_the_name_is_still_none_of_the_machine(home: Path) -> None:
     shutil.rmtree(home)
     home.write_text("a file, not a folder")

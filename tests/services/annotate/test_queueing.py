@@ -10,6 +10,7 @@ from small_parts import add_chips, click
 
 from pu_geo.project import queues
 from pu_geo.project.layout import Layout, write_json
+from pu_geo.project.queues import StoredQueue
 from pu_geo.services.annotate import queueing, ranking
 from pu_geo.services.damage_map import auditing
 
@@ -26,7 +27,7 @@ def chipped(project: Layout) -> Layout:
     return project
 
 
-def shown(queue: queueing.StoredQueue | None) -> list[str]:
+def shown(queue: StoredQueue | None) -> list[str]:
     return [item.building_id for item in queue.items]
 
 
@@ -95,7 +96,7 @@ def in_two_scenes(layout: Layout, **facts: object) -> None:
     write_json(path, {**known, "post_scene": scenes, "sensor_group": [0] * N, "look_group": [0] * N, **facts})
 
 
-def whys(queue: queueing.StoredQueue | None) -> dict[str, str]:
+def whys(queue: StoredQueue | None) -> dict[str, str]:
     return {item.building_id: item.why for item in queue.items}
 
 

@@ -47,8 +47,7 @@ class Background:
 @pytest.fixture
 def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Layout]:
     """300 buildings, of which every fifth is another kind and 12 of these are called damaged; a sample of 60 is ranked at once."""
-    for module in (ranking, ranking_of_many):
-        monkeypatch.setattr(module, "PropagationSettings", partial(PropagationSettings, n_anchors=50))
+    monkeypatch.setattr(ranking_of_many, "PropagationSettings", partial(PropagationSettings, n_anchors=50))
     monkeypatch.setattr(ranking, "_warming", {})
     monkeypatch.setattr(ranking, "_kept", OrderedDict())
     monkeypatch.setattr(ranking, "MOST_AT_ONCE", N_SAMPLE)
@@ -62,8 +61,7 @@ def town(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Layout]:
     click(layout, *DAMAGED)
     yield layout
     for prepared in ranking._kept.values():
-        if isinstance(prepared.chips, ManyBuildings):
-            prepared.chips.stop()
+        prepared.stop()
 
 
 @pytest.fixture
@@ -85,16 +83,16 @@ def all_at_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> NDArray[np.f
     with monkeypatch.context() as other:
         other.setattr(ranking, "MOST_AT_ONCE", N)
         other.setattr(ranking, "_kept", OrderedDict())
-        ranking._scores_of_all.cache_clear()
-        found = ranking.scores_now(layout)
-        ranking._scores_of_all.cache_clear()
-    return found
+        return ranking.scores_now(layout)
 
 
 def chips_kept() -> ManyBuildings:
     """Return what is prepared of the town."""
-    (prepared,) = ranking._kept.values()
-    return prepared.chips
+    return next(iter(ranking._kept.values()))
+
+
+def wait_for_all(layout: Layout) -> bool:
+    return ranking._live_scores(layout, *ranking._newest(layout)).is_complete.wait(60)
 
 
 def order(scores: NDArray[np.float32] | None) -> list[int]:
@@ -120,7 +118,7 @@ def test_a_sample_is_ranked_at_once_and_in_the_end_all_are_as_if_ranked_at_once(
     assert not ranking.so_far(town, first.score_id).is_complete
     assert ranking.so_far(town, "live-other-1") is None
     background.release()
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     last, found = ranking.rank_now(town), ranking.scores_now(town)
     assert last.is_complete
     assert last.score_id != first.score_id  # a browser asks for each address once
@@ -151,7 +149,7 @@ def test_a_round_over_all_ends_before_the_newest_labels_are_taken(
     second = ranking.rank_now(town)
     assert not second.is_complete
     background.release()
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     assert prepared == [0, 64, 128, 192, 256] * 2  # not once more for the labels in between
     done = ranking.so_far(town, first.score_id)
     assert done.is_complete
@@ -170,21 +168,21 @@ def test_a_copy_that_takes_the_place_of_a_project_is_ranked_by_its_own_answers(
     click(town, "b5", "b10")
     click(copy, "b6", "b11")
     before = ranking.rank_now(town)
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     assert ranking.scores_for_browser(copy, before.score_id) is None, "beside it the copy has rankings of its own"
     place.rename(former)
     copy.folder.rename(place)
     assert ranking.scores_for_browser(town, before.score_id) is None
     after = ranking.rank_now(town)
     assert after.score_id.rpartition("-")[0] != before.score_id.rpartition("-")[0]
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     found = ranking.scores_now(town)
     np.testing.assert_allclose(found, all_at_once(town, monkeypatch), rtol=0, atol=2e-6)
 
 
 def test_the_highest_of_the_last_ranking_are_ranked_with_the_next_sample(town: Layout, background: Background) -> None:
     background.release()
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     highest = order(ranking.scores_now(town))[:10]
     background._may_score = threading.Semaphore(0)
     before = ranking.scores_now(town)
@@ -209,7 +207,7 @@ def test_a_queue_of_a_part_says_so_and_stays_until_it_is_done(town: Layout, back
     assert all(f"of {n} ranked so far" in item.why for item in first.items if item.kind == "exploit")
     assert queueing.checks_of_search(town, "set") is None
     background.release()
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     assert queueing.current(town, "ann") == first  # no picture goes that somebody is about to answer
     click(town, first.items[0].building_id)
     second = queueing.advance(town, "ann", done=first.id)
@@ -234,16 +232,15 @@ def test_the_background_goes_on_after_an_error_that_is_said(town: Layout, monkey
     (found,) = chips_kept()._rankings.values()
     assert found.problem == "MemoryError: no room"
     ranking.so_far(town, first.score_id)  # which starts it again
-    assert ranking.wait_for_all(town, 60)
+    assert wait_for_all(town)
     assert found.problem == ""
 
 
 def test_all_in_a_queue_have_a_score_at_once_and_one_that_cannot_be_read_stops_nobody(
     town: Layout, background: Background
 ) -> None:
-    item = {"kind": "exploit", "why": "", "inclusion": None}
-    items = [{"building_id": f"b{i}", **item} for i in range(100, 120)]
-    queues.save_queue(town, "ann", {"id": "q", "chip_set": "set", "items": items})
+    items = [queues.QueueItem(f"b{i}", "exploit", "") for i in range(100, 120)]
+    queues.save_queue(town, "ann", queues.StoredQueue("set", items))
     for path in (town.folder / "queues").glob("*.json"):
         (path.parent / "broken.json").write_bytes(path.read_bytes()[:20])
     (town.folder / "queues" / "empty.json").write_bytes(b"")
@@ -252,17 +249,15 @@ def test_all_in_a_queue_have_a_score_at_once_and_one_that_cannot_be_read_stops_n
     assert np.isfinite(ranking.scores_now(town)[100:120]).all()
 
 
-def test_features_of_very_many_are_read_as_they_are_asked_for(town: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = ranking.feature_rows(town, "set")
-    alike = ranking.most_alike(town, "b5", 4)
-    with monkeypatch.context() as other:
-        other.setattr(ranking, "MOST_AT_ONCE", N)
-        values = ranking.plain_features(town, "set")
-        assert ranking.most_alike(town, "b5", 4) == alike
-    assert not isinstance(rows, np.ndarray)
-    assert len(rows) == N
+def test_features_are_read_as_they_are_asked_for(town: Layout) -> None:
+    rows, values = ranking.feature_rows(town, "set"), ranking.plain_features(town, "set")
+    views = np.load(town.features("set")).astype(np.float64)[0]
+    seen = np.delete(views, 7, axis=0)  # of which nothing shows
+    np.testing.assert_allclose(values, (views - seen.mean(0)) / seen.std(0), atol=1e-5)
     np.testing.assert_allclose(rows[np.array([3, 290])], values[[3, 290]], atol=1e-5)
-    np.testing.assert_allclose(ranking.plain_features(town, "set"), values, atol=1e-5)
+    unit = values / np.linalg.norm(values, axis=1, keepdims=True)
+    nearest = [f"b{row}" for row in np.argsort(-(unit @ unit[5]), kind="stable")[1:5]]
+    assert ranking.most_alike(town, "b5", 4) == nearest
     features = np.load(town.features("set"))
     features[0, N - 1, 0] = np.nan
     np.save(town.features("set"), features)

@@ -95,31 +95,17 @@ def test_accepting_adds_the_unlabeled_and_rejecting_or_undo_takes_them_away(expl
     assert clusters.reject(explored, RUN, found, name, analyst="bob") == 12
     assert clusters.next_run(explored).n_accepted == 0
     assert clusters.inspect(explored, RUN, "many").clusters[0].state == "rejected"
-    clusters.undo(explored, clusters.history(explored)[0].decision, analyst="ann")
+    clusters.undo(explored, clusters.newest(explored)[0], analyst="ann")
     click(explored, "b76", label="not_damaged")
     told = clusters.next_run(explored)
     assert (told.n_accepted, told.n_overruled, told.n_not_damaged) == (11, 1, 1)
+    accepted, told = clusters.newest(explored)
+    assert told.endswith(f"{run_names.name(explored, RUN)})")
     clusters.split(explored, RUN, found, name, analyst="ann")
     assert len(clustered(explored, k=3).clusters) == 3, "another clustering forgets splits, but not what was accepted"
     assert clusters.next_run(explored).n_accepted == 11
-    past = clusters.history(explored)[-1]
-    assert past.words.endswith(f"{run_names.name(explored, RUN)})")
-    assert clusters.undo(explored, past.decision, analyst="ann") == f"cluster {name} accepted, 12 buildings"
+    assert clusters.undo(explored, accepted, analyst="ann") == f"cluster {name} accepted, 12 buildings"
     assert clusters.next_run(explored).n_accepted == 0
-
-
-def test_undo_takes_back_the_decision_that_was_seen_and_no_other(explored: Layout) -> None:
-    found = clustered(explored)
-    first, second = (one.name for one in found.clusters[:2])
-    clusters.accept(explored, RUN, found, first, analyst="ann")
-    (seen,) = clusters.history(explored)
-    clusters.accept(explored, RUN, found, second, analyst="bob")
-    assert "cluster" in clusters.undo(explored, seen.decision, analyst="ann")
-    (left,) = clusters.history(explored)
-    assert f"cluster {second} accepted" in left.words
-    for gone in (seen.decision, 99):
-        with pytest.raises(ProjectError, match="stands no more"):
-            clusters.undo(explored, gone, analyst="ann")
 
 
 def test_split_and_merge_change_the_clusters_and_can_be_undone(explored: Layout) -> None:
@@ -138,7 +124,7 @@ def test_split_and_merge_change_the_clusters_and_can_be_undone(explored: Layout)
     with pytest.raises(ProjectError, match="with itself"):
         clusters.merge(explored, RUN, after, merged, merged, analyst="ann")
     for _ in range(2):
-        clusters.undo(explored, clusters.history(explored)[0].decision, analyst="ann")
+        clusters.undo(explored, clusters.newest(explored)[0], analyst="ann")
     again = clusters.inspect(explored, RUN, "two")
     np.testing.assert_array_equal(again.part, found.part)
     assert list(again.names) == ["other", "positives"]
@@ -190,7 +176,7 @@ def test_refuses_what_the_run_does_not_know(explored: Layout) -> None:
     with pytest.raises(ProjectError, match="0 buildings"):
         neighbors.like(explored, RUN, ["b0"], count=0)
     with pytest.raises(ProjectError, match="not labeled"):
-        neighbors.label_all(explored, ["nowhere"], "positive", analyst="ann")
+        labeling.label_all(explored, ["nowhere"], "positive", analyst="ann", screen="explore")
 
 
 def test_labeling_all_is_one_act_and_known_at_the_next_look(explored: Layout) -> None:
@@ -198,7 +184,7 @@ def test_labeling_all_is_one_act_and_known_at_the_next_look(explored: Layout) ->
         return [one.building_id for one in neighbors.like(explored, RUN, ["b0"], count=5, only_unlabeled=True)]
 
     first = unlabeled()
-    assert neighbors.label_all(explored, first, "not_damaged", analyst="ann") == 5
+    assert labeling.label_all(explored, first, "not_damaged", analyst="ann", screen="explore") == 5
     assert set(labeling.current_labels(explored).values()) == {"positive", "not_damaged"}
     assert not {*first} & {*unlabeled()}
     labels = {one.building_id: one.label for one in neighbors.like(explored, RUN, ["b0"], count=19)}

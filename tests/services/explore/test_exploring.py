@@ -9,10 +9,12 @@ import cv2
 import numpy as np
 import pytest
 import shapely
+from numpy.typing import NDArray
 from small_parts import add_chips, add_run, click, square_table
+from type_parts import name_types
 
 from pu_geo.analysis import projection
-from pu_geo.project import alignment, areas, contents, decisions, discoveries, runs, store
+from pu_geo.project import alignment, areas, contents, discoveries, runs, store
 from pu_geo.project.alignment import Alignment
 from pu_geo.project.areas import AreaLayer
 from pu_geo.project.layout import Layout, write_array, write_json
@@ -80,8 +82,7 @@ def test_attributes_areas_and_sizes_are_offered_and_types_once_there_are_some(ex
     with store.connect(explored) as db:
         square = shapely.to_wkb(shapely.box(500_000, 3_999_990, 500_100, 4_000_020))
         areas.put_areas(db, AreaLayer("adm2", ["West"], [None], [square]))
-        decisions.decide(db, "op-1", "damage_type", "Burnt", {"building_ids": ["b4", "b5"]}, analyst="ann")
-        decisions.decide(db, "op-2", "damage_type", "Flooded", {"building_ids": ["b5"]}, analyst="ann")
+    name_types(explored, Burnt=["b4", "b5"], Flooded=["b5"])
     assert {"type", "area:adm2"} <= set(coloring.choices(explored))
     west = coloring.coloring(explored, RUN, "area:adm2")
     assert west.values is not None
@@ -95,8 +96,7 @@ def test_attributes_areas_and_sizes_are_offered_and_types_once_there_are_some(ex
     assert judged.values[4] == 0
     assert np.isnan(judged.values[5]), "what people called undamaged has no type of damage"
     assert judged.v != types.v
-    with store.connect(explored) as db:
-        decisions.decide(db, "op-3", "damage_type", "Flooded", None, analyst="ann")
+    name_types(explored, Flooded=[])
     after = coloring.coloring(explored, RUN, "type")
     assert after.names == ["Burnt"]
     assert after.v != types.v, "the browser asks again"
@@ -106,10 +106,10 @@ def test_groups_of_a_discovery_are_colored_as_people_merged_and_dropped_them(exp
     ids = [f"b{i}" for i in range(12)]
     groups = np.repeat(np.arange(4), 3).astype(np.int16)
     facts = {"discovery": "types-1", "made_at": store.now(), "n_groups": 4}
-    discoveries.keep(explored, explored.folder / "work", facts, ids, groups, np.ones(12, np.float32))
+    discoveries.keep(explored, explored.folder / "work", facts, ids, groups)
     with store.connect(explored) as db:
-        review = {"merged": [[0, 2]], "dropped": [3]}
-        discoveries.decide(db, "types-1", {None: review}, analyst="ann")
+        review = discoveries.Review(merged=[[0, 2]], dropped={3})
+        discoveries.decide(db, discoveries.load(explored, "types-1"), review, analyst="ann")
     found = coloring.coloring(explored, RUN, "groups")
     assert found.names == ["Group 1", "Group 2"]
     assert found.values[:9].tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
@@ -156,8 +156,15 @@ def test_few_values_and_mixed_ones_are_categories(values: list[object]) -> None:
     assert coloring.of_values("attribute:x", "X", values, "1").kind == "categories"
 
 
+def rows_on_map(layout: Layout) -> NDArray[np.int64]:
+    """Return the run's row of each building of the map, -1 where the run has none."""
+    ids = runs.building_ids_of(layout, RUN)
+    found = ranking.in_map_order(layout, ids, np.arange(len(ids), dtype=np.float32))
+    return np.nan_to_num(found, nan=-1).astype(np.int64)
+
+
 def test_uncertain_is_what_is_near_the_threshold_by_rank(explored: Layout) -> None:
-    scores, rows = np.asarray(runs.array(explored, RUN, "scores")), exploring.rows_on_map(explored, RUN)
+    scores, rows = np.asarray(runs.array(explored, RUN, "scores")), rows_on_map(explored)
     order = np.argsort(-scores, kind="stable")
     choices.choose_threshold(explored, RUN, float(np.round(scores[order[4]], 4)))
     found = coloring.coloring(explored, RUN, "near")
@@ -171,7 +178,7 @@ def test_uncertain_is_what_is_near_the_threshold_by_rank(explored: Layout) -> No
 
 
 def test_uncertain_is_where_run_and_live_ranking_differ(explored: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    scores, rows = np.asarray(runs.array(explored, RUN, "scores")), exploring.rows_on_map(explored, RUN)
+    scores, rows = np.asarray(runs.array(explored, RUN, "scores")), rows_on_map(explored)
     live = np.where(rows >= 0, 1 - scores[rows], np.nan).astype("<f4")  # the opposite order
     monkeypatch.setattr(ranking, "rank_now", lambda layout: ranking.LiveRanking("live-x-1", 0.0))
     monkeypatch.setattr(ranking, "scores_for_browser", lambda layout, score_id: live.tobytes())

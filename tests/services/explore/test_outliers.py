@@ -12,6 +12,7 @@ import shapely
 from clustered_parts import RUN, explored_project
 from model_parts import job_of
 from small_parts import add_run, click, table_of
+from type_parts import name_types
 
 from pu_geo.errors import JobCancelled, ProjectError
 from pu_geo.project import contents, decisions, labels, store
@@ -168,8 +169,7 @@ def test_answers_of_the_former_are_not_shown_of_the_copy(
 ) -> None:
     here = explored
     add_run(here, "other-1", like=RUN, scores=np.linspace(0, 1, 80))
-    with store.connect(here) as db:
-        decisions.decide(db, "type", "damage_type", "Burnt", {"building_ids": ["b1", "b2"]}, analyst="ann")
+    name_types(here, Burnt=["b1", "b2"])
     copy_project(here, str(tmp_path / "copy.pugeo"))
     copy = Layout(tmp_path / "copy.pugeo")
     click(here, "b1", "b2", "b3")

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from small_parts import small_grid, small_scene
 
-from pu_geo import scene_state
 from pu_geo.errors import ImageryError, JobCancelled
+from pu_geo.files import sha256_of
+from pu_geo.geo import scene_state
+from pu_geo.geo.scene_state import END_BYTES, ends_sha256, state_at_once, state_of
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import Scene
-from pu_geo.scene_state import END_BYTES, ends_sha256, sha256_of, state_at_once, state_of
 from pu_geo.services.imagery import scene_files
 
 SIZE = 3 * END_BYTES
@@ -49,25 +50,24 @@ def layout(tmp_path: Path, scene: Scene) -> Layout:
 
 
 def test_a_file_is_the_same_touched_changed_or_missing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    def states() -> tuple[str, str, str]:
-        return state_at_once(scene), state_of(scene), scene_files.verify(scene)
+    def states() -> tuple[str, str]:
+        return state_at_once(scene), state_of(scene)
 
     path = Path(scene.path)
-    assert states() == ("same", "same", "same")
+    assert states() == ("same", "same")
     os.utime(path, ns=(1, 1))
     with monkeypatch.context() as patch:  # a screen reads no file in full
-        for module in (scene_state, scene_files):
-            patch.setattr(module, "sha256_of", lambda *_: pytest.fail("read in full"))
+        patch.setattr(scene_state, "sha256_of", lambda *_: pytest.fail("read in full"))
         assert scene_files.lost([scene]) == []
-    assert states() == ("touched", "same", "same")
+    assert states() == ("touched", "same")
     change_middle(path)
-    assert states() == ("touched", "changed", "changed")
+    assert states() == ("touched", "changed")
     os.utime(path, ns=(scene.mtime_ns, scene.mtime_ns))
-    assert (scene_files.verify(scene), scene_files.verify(scene, full=True)) == ("same", "changed")
+    assert (state_of(scene), state_of(scene, full=True)) == ("same", "changed")
     path.write_bytes(b"short")
-    assert states() == ("changed",) * 3
+    assert states() == ("changed",) * 2
     path.unlink()
-    assert states() == ("missing",) * 3
+    assert states() == ("missing",) * 2
 
 
 def test_files_of_one_folder_are_lost_together(tmp_path: Path) -> None:

@@ -15,11 +15,12 @@ from small_parts import click, job_of, small_grid, small_scene, square_table, ta
 from tasks.made_up_map import made_up_areas, made_up_map
 
 from pu_geo.errors import JobCancelled
+from pu_geo.files import sha256_of
 from pu_geo.geo.export.codebook import fields_of
+from pu_geo.geo.scene_state import ends_sha256
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable, Units
-from pu_geo.scene_state import ends_sha256, sha256_of
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import projects
 from pu_geo.tasks.damage_map.damage_map import build_damage_map

@@ -66,7 +66,7 @@ def test_finds_the_kind_that_nobody_named(layout: Layout, monkeypatch: pytest.Mo
     assert (told["n_groups"], told["n_buildings"]) == (3, N - 1)
     assert found.facts["known"] == {"mud": 10, "roof": 10}  # "rare" was given once, so it teaches nothing
     assert found.facts["seeds"] == [0, 1]
-    assert (found.groups[88], found.membership[88]) == (-1, 0)
+    assert found.groups[88] == -1
     groups = np.delete(np.asarray(found.groups), 88)
     hidden = groups[np.delete(KIND, 88) == 2]
     own = np.bincount(hidden).argmax()
@@ -179,7 +179,6 @@ def test_interrupted_it_goes_on_and_ends_bit_equal(
     click(layout, "n40", "n41", damage_types=("roof",))  # what is clicked in between belongs to the next one
     again = discoveries.load(layout, str(discover(job, **chosen)["discovery"]))
     np.testing.assert_array_equal(again.groups, straight.groups)
-    np.testing.assert_array_equal(again.membership, straight.membership)
     made_anew = ("discovery", "made_at", "seconds", "sha256", "seal")
     assert {**again.facts, **dict.fromkeys(made_anew)} == {**straight.facts, **dict.fromkeys(made_anew)}
     of_seed = [("pretraining", 1), ("pretraining", 2), ("training", 1), ("training", 2), ("training", 3)]

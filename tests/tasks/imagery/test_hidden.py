@@ -96,7 +96,7 @@ def test_chips_say_what_is_hidden_on_each_date_and_which_scene_shows_it(hidden: 
 def test_the_hidden_are_not_offered(hidden: tuple[Layout, dict], monkeypatch: pytest.MonkeyPatch) -> None:
     layout, made = hidden
     monkeypatch.setattr(queueing.ranking, "scores_now", lambda _: None)
-    now = queueing.standing(layout)
+    now = queueing.standing(layout, str(made["chip_set"]))
     assert [building for building, done in zip(now.ids, now.is_answered, strict=True) if not done] == ["clear", "thin"]
     answers = random_audits.answers_of(layout, str(made["chip_set"]))
     assert [random_audits._CODES["not_assessable"] == one for one in answers] == [False, True, False, True, True]

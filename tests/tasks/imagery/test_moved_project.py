@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -110,7 +109,7 @@ def test_a_copy_with_new_times_is_read_in_full_once(inside: Layout, monkeypatch:
         os.utime(path)
     read: list[str] = []
     monkeypatch.setattr(
-        "pu_geo.services.imagery.scene_files.sha256_of", lambda path, each=None: read.append(path.name) or sha256_of(path)
+        "pu_geo.geo.scene_state.sha256_of", lambda path, each=None: read.append(path.name) or sha256_of(path)
     )
     assert chip(job_of(inside, "a"), size_px=32)["n"]
     assert sorted(read) == ["post.tif", "pre.tif"]
@@ -186,9 +185,6 @@ def test_one_command_finds_a_folder_again(outside: Layout, built: Path, tmp_path
         for role, old, new in zip(("pre", "post"), olds, news, strict=True)
     ]
     everything_works(outside, other_picture(built, tmp_path / "second.tif"))
-    with store.connect(outside) as db:
-        (former,) = json.loads(db.execute("SELECT json_extract(facts, '$.former_paths') FROM scene").fetchone()[0])
-    assert former["path"] == f"{tmp_path}/imagery/pre.tif"
 
 
 def test_another_file_changes_nothing(outside: Layout, built: Path, tmp_path: Path, run: CommandLine) -> None:

@@ -69,9 +69,12 @@ def test_files_that_rows_name_and_that_are_gone_are_problems(whole: Layout) -> N
 @pytest.mark.parametrize("how", ["gone", "half", "flipped", "empty", "a folder"])
 def test_each_damage_of_what_is_finished_is_named_where_all_is_read(ranked_town: Layout, how: str, run: CommandLine) -> None:
     run.text("publish", ranked_town.folder, "--formats", "csv")
-    groups = np.zeros(2, np.int16), np.ones(2, np.float32)
     discoveries.keep(
-        ranked_town, job_of(ranked_town).folder / "groups", {"discovery": "types-1", "made_at": "x"}, ["a", "b"], *groups
+        ranked_town,
+        job_of(ranked_town).folder / "groups",
+        {"discovery": "types-1", "made_at": "x"},
+        ["a", "b"],
+        np.zeros(2, np.int16),
     )
     assert found(ranked_town, full=True) == {}
     patterns = ("chips/*", "chips/*.sheets/*", "runs/*/*", "exports/v1/**/*", "discoveries/*/*")

@@ -11,24 +11,12 @@ from pathlib import Path
 from typing import Literal
 
 from pu_geo.errors import ImageryError
+from pu_geo.files import sha256_of
 from pu_geo.records import Scene
 from pu_geo.wording import listed
 
 END_BYTES = 65_536
 State = Literal["same", "touched", "changed", "missing"]
-_BLOCK_BYTES = 8 * 1024**2
-
-
-def sha256_of(path: Path, each: Callable[[int], None] | None = None) -> str:
-    """Return the sha256 of a file, lowercase hex; `each` gets the number of bytes read so far, and may raise to stop."""
-    digest, done = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            digest.update(block)
-            done += len(block)
-            if each is not None:
-                each(done)
-    return digest.hexdigest()
 
 
 def ends_sha256(path: Path) -> str:
@@ -50,35 +38,46 @@ def state_at_once(scene: Scene) -> State:
     """
     path = Path(scene.path)
     try:
-        found = path.stat()
+        moment = _moment(path)
         if not path.is_file() or _leads_out(path):
             return "missing"
-        if (
-            found.st_size != scene.size_bytes
-            or _ends_at(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns) != scene.ends_sha256
-        ):
+        if moment[1] != scene.size_bytes or _ends_at(*moment) != scene.ends_sha256:
             return "changed"
     except (OSError, ValueError):  # a path with a NUL is none
         return "missing"
-    return "same" if found.st_mtime_ns == scene.mtime_ns else "touched"
+    return "same" if moment[2] == scene.mtime_ns else "touched"
 
 
-def state_of(scene: Scene) -> State:
-    """Return what `state_at_once` does, and where that is "touched" let the sha256 of the file decide, once a process."""
+def state_of(scene: Scene, *, full: bool = False, each: Callable[[int], None] | None = None) -> State:
+    """Return whether a scene's file is the one that was added: "same", "changed" or "missing".
+
+    A file of which only the time differs is read in full, once a process; so is every file with `full`: bytes changed in the middle of
+    a file that keeps its size, its ends and its time show in no other way.
+
+    Args:
+        each: gets the number of bytes read so far, and may raise to stop.
+    """
     state, path = state_at_once(scene), Path(scene.path)
-    if state != "touched":
+    if state != "touched" and not (full and state == "same" and scene.sha256):
         return state
     try:
-        found = path.stat()
-        return "same" if _sha256_at(path, found.st_size, found.st_mtime_ns, found.st_ctime_ns) == scene.sha256 else "changed"
+        before = _moment(path)
+        if full or before not in _sha256_at:
+            sha256 = sha256_of(path, each)
+            if _moment(path) != before:
+                return "changed"  # it is being written to
+            _sha256_at[before] = sha256
     except OSError:
         return "missing"
+    return "same" if _sha256_at[before] == scene.sha256 else "changed"
 
 
-@lru_cache(maxsize=1024)
-def _sha256_at(path: Path, size: int, mtime_ns: int, ctime_ns: int) -> str:
-    """Return the sha256 of a file as it was at one moment, so that it is read once a process."""
-    return sha256_of(path)
+_sha256_at: dict[tuple[Path, int, int, int], str] = {}  # of files as they were at one moment
+
+
+def _moment(path: Path) -> tuple[Path, int, int, int]:
+    found = path.stat()
+    return path, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 @lru_cache(maxsize=4096)
@@ -95,7 +94,6 @@ def refusal(missing: Sequence[Scene], changed: Sequence[Scene], project: Path | 
         project: folder of the project, for the command that the hint names; "P.pugeo" stands for it if None.
     """
     command = relink_command([*missing, *changed], project)
-    where = "P.pugeo" if project is None else shlex.quote(str(project))
     find = f"find it on the Imagery page, or with `{command}`."
     if missing:
         return ImageryError(
@@ -105,14 +103,15 @@ def refusal(missing: Sequence[Scene], changed: Sequence[Scene], project: Path | 
         )
     return ImageryError(
         f"{_named(changed)} has changed since it was added to the project: another file has its path now.",
-        f"Put the original back under its path. If it is elsewhere, {find} To use the other file, replace {_replacing(changed[0], where)}, "
+        f"Put the original back under its path. If it is elsewhere, {find} To use the other file, replace {replacing(changed[0], project)}, "
         "or add it as a new scene under another name.",
         kind="changed",
     )
 
 
-def _replacing(scene: Scene, where: str) -> str:
+def replacing(scene: Scene, project: Path | None = None) -> str:
     """Return what to replace by another file, with the command."""
+    where = _project_words(project)
     if scene.role == "layer":
         return f"the layer by its files (`pu-geo replace {where} layer {scene.layer} FILE...`)"
     return f"the scene by it (`pu-geo replace {where} scene {scene.scene_id} FILE`)"
@@ -145,9 +144,13 @@ def _named(scenes: Sequence[Scene]) -> str:
     return listed([f"{scene.scene_id} ({scene.path})" for scene in scenes])
 
 
+def _project_words(project: Path | None) -> str:
+    return "P.pugeo" if project is None else shlex.quote(str(project))
+
+
 def relink_command(scenes: Sequence[Scene], project: Path | None = None) -> str:
     """Return the command that finds scenes' files: by their folder where several are in one, else the first one's file."""
     folders = {str(Path(scene.path).parent) for scene in scenes}
     is_folder = len(scenes) > 1 and len(folders) == 1
     old, new = (folders.pop(), "NEW_FOLDER") if is_folder else (scenes[0].path, "NEW_FILE")
-    return f"pu-geo relink {'P.pugeo' if project is None else shlex.quote(str(project))} {shlex.quote(old)} {new}"
+    return f"pu-geo relink {_project_words(project)} {shlex.quote(old)} {new}"
