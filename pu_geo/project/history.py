@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from pu_geo.project.labels import Ack, details, insert, unknown_building
+from pu_geo.project.journal import Row, last_event
+from pu_geo.project.labels import NEWEST, Ack, details, insert, unknown_building
 from pu_geo.project.store import now, transaction
-from pu_geo.records import MAX_NAME, LabelOp, utc
+from pu_geo.records import MAX_NAME, LabelOp, is_text, utc
 
 COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
     **{name: name for name in ("event", "op", "building_id", "label", "reason", "damage_types", "comment", "shown")},
@@ -88,7 +90,7 @@ def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, 
             stored = db.execute(
                 "SELECT event, building_id, label, analyst FROM label_event WHERE op = ?", (one.op.op,)
             ).fetchone()
-            wrong = _taken(one, stored[1:]) if stored else _problem(db, one, numbers)
+            wrong = _taken(one, stored[1:]) if stored else _problem(db, one, numbers) or unknown_building(db, one.op)
             if not wrong:
                 numbers[one.event] = int(stored[0]) if stored else _insert(db, one, numbers, importer, act)
             acks.append(Ack(one.op.op, None if wrong else numbers[one.event], wrong))
@@ -106,14 +108,9 @@ def rebuild(db: sqlite3.Connection, past: Iterable[PastEvent]) -> str | None:
     log = ActLog()
     numbers: dict[int, int] = {}
     for one in sorted(past, key=lambda one: one.event):
-        who, kind, act = one.imported_by or str(one.op.analyst), one.stored_kind or one.kind, one.act or one.op.op
-        wrong = _problem(db, one, numbers)
-        if not wrong and kind not in (one.kind, "import"):
-            wrong = f"event {one.event} is of kind {one.kind}, and was stored as {kind}."
-        if not wrong and (one.op.op in log.event_of or not log.fits(who, kind, act, one.undoes)):
-            wrong = f"event {one.event} does not follow from those before: its operation is there twice, or it undoes what is undone."
-        if wrong:
+        if wrong := _problem(db, one, numbers) or unknown_building(db, one.op) or log.problem(one):
             return wrong
+        kind, act = one.stored_kind or one.kind, one.act or one.op.op
         op, at = one.op, utc(one.op.at)
         stored_at = utc(one.stored_at or one.op.at)
         insert(db, {
@@ -123,8 +120,50 @@ def rebuild(db: sqlite3.Connection, past: Iterable[PastEvent]) -> str | None:
             "act": act,
         })  # fmt: skip
         numbers[one.event] = one.event
-        log.add(one.event, op.op, who, kind, act, one.undoes)
+        log.add(one.event, op.op, one.imported_by or str(op.analyst), kind, act, one.undoes)
     return None
+
+
+def complete(db: sqlite3.Connection, rows: Sequence[Row]) -> int | None:
+    """Add the events of a journal that are newer than a database's, as they were: numbers, operations, acts, what they undo.
+
+    What cannot be an event of this log is left out: a row that makes no sense, or that points at one which is not there.
+
+    Returns:
+        How many were added; None if the journal is of another log, and nothing was.
+    """
+    log, last = ActLog(), last_event(db)
+    stored = "SELECT event, op, ifnull(imported_by, analyst), kind, act, undoes FROM label_event ORDER BY event"
+    for event in db.execute(stored):
+        log.add(*event)
+    numbers = {number: number for number in log.event_of.values()}
+    if any(row["event"] <= last and log.event_of.get(str(row.get("op"))) != row["event"] for row in rows):
+        return None
+    columns = [name for (name,) in db.execute("SELECT name FROM pragma_table_info('label_event')")]
+    n = 0
+    for row in rows:
+        with suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError, sqlite3.Error):
+            one = _past_event(row)
+            if row["event"] > last and not (_problem(db, one, numbers) or log.problem(one)):
+                insert(db, {name: row[name] for name in columns})
+                numbers[one.event] = one.event
+                log.add(one.event, one.op.op, one.imported_by or str(one.op.analyst), one.stored_kind, one.act, one.undoes)
+                n += 1
+    return n
+
+
+def _past_event(row: Row) -> PastEvent:
+    """Return the event of a row. Raises ValueError, TypeError, KeyError or OverflowError if it makes no sense."""
+    texts = [row["building_id"], row["act"], row["at"], row["imported_by"] or "-", row["analyst"]]
+    if not all(is_text(text, 1, NEWEST) for text in texts) or utc(row["at"]) != row["at"]:
+        raise ValueError(f"event {row['event']} holds what is no text or no time")
+    names = ("label", "reason", "comment", "shown", "inclusion", "grade", "analyst", "screen")
+    types = {name: json.loads(row[name]) for name in ("damage_types", "absent_types")}
+    at = row["at"] if row["origin_at"] is None else row["origin_at"]
+    return PastEvent(
+        row["event"], LabelOp(row["op"], row["building_id"], at=at, **types, **{name: row[name] for name in names}),
+        row["origin_kind"] or row["kind"], row["undoes"], row["answer"], row["act"], row["imported_by"] or "", row["at"], row["kind"],
+    )  # fmt: skip
 
 
 def _taken(one: PastEvent, stored: tuple[str, str, str]) -> str | None:
@@ -144,7 +183,7 @@ def _problem(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int])
             return (
                 f"event {one.event} points at event {other}, which was not stored, comes later, or is of another building."
             )
-    return one.op.problem(max_op=MAX_NAME + MOST_STEPS) or unknown_building(db, one.op)
+    return one.op.problem(max_op=MAX_NAME + MOST_STEPS)
 
 
 def _insert(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int], importer: str, act: str) -> int:
@@ -182,6 +221,15 @@ class ActLog:
         else:
             standing.append(act)
             undone.clear()
+
+    def problem(self, one: PastEvent) -> str | None:
+        """Return why an event cannot follow from those before, in words; None if it can."""
+        who, kind, act = one.imported_by or str(one.op.analyst), one.stored_kind or one.kind, one.act or one.op.op
+        if kind not in (one.kind, "import"):
+            return f"event {one.event} is of kind {one.kind}, and was stored as {kind}."
+        if one.op.op in self.event_of or not self.fits(who, kind, act, one.undoes):
+            return f"event {one.event} does not follow from those before: its operation is there twice, or it undoes what is undone."
+        return None
 
     def fits(self, who: str, kind: str, act: str, undoes: int | None) -> bool:
         """Return whether an undo or redo is of an act that stands, or was undone; one that is not would end every later one."""

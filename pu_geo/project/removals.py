@@ -299,19 +299,6 @@ def not_settled(layout: Layout) -> list[Path]:
     return sorted(path for path in found if path.is_dir() and path.name not in known and not _is_readable(path))
 
 
-def buildings_in_trash(layout: Layout) -> dict[str, list[str]]:
-    """Return operation id -> buildings that it took out, for each removal whose files are under `trash/`."""
-    found: dict[str, list[str]] = {}
-    for op in folders(layout):
-        found[op] = []
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            for table in json.loads((layout.trash / op / _ROWS).read_text(encoding="utf-8")):
-                if table["table"] == "footprints":
-                    place = table["columns"].index("building_id")
-                    found[op] += [str(row[place]) for row in table["taken"]]
-    return found
-
-
 def _settle(layout: Layout) -> None:
     known = {one.op: one for one in store.call(layout, all_removals)}
     order = folders(layout)  # a file that two of them moved comes back from the newer one first

@@ -43,7 +43,9 @@ def test_a_restore_opens_the_new_project_and_names_what_came_over(project: Layou
     field(app, "New folder").set_value(str(tmp_path / "again"))
     app = press(app.run(), "restore-now")
     assert app.session_state["project"] == str(tmp_path / "again.pugeo")
-    assert "1 newer label event was recovered" in "".join(str(one.value) for one in app.success).replace("\\", "")
+    assert "1 newer label event was taken from the journal" in "".join(str(one.value) for one in app.success).replace(
+        "\\", ""
+    )
     with store.connect(Layout(tmp_path / "again.pugeo")) as db:
         assert labels.current_labels(db) == {"b1": "positive"}
 

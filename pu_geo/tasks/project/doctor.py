@@ -140,7 +140,7 @@ def _log(db: sqlite3.Connection) -> Finding:
     if n:
         words = f"{plural(n, 'label event points', 'label events point')} at one that is not there."
         return Finding(
-            "labels", "problem", words, "Restore the project from a backup, which puts the readable events in again."
+            "labels", "problem", words, "Restore the project from a backup, which puts the events of the journal in again."
         )
     return Finding("labels", "ok", "Every label event that points at another one finds it.")
 
