@@ -143,11 +143,8 @@ def touch(path: Path) -> None:
     os.close(opened(path, os.O_WRONLY | os.O_CREAT))
 
 
-def append_lines(path: Path, lines: str, *, is_forced: bool = False) -> None:
+def append_lines(path: Path, lines: str) -> None:
     """Append whole lines to a log in one call, so that a reader never sees half of two; half a line before them is ended.
-
-    Args:
-        is_forced: to the disk, before it returns.
 
     Raises:
         OSError: if it did not fit on the disk; a half of it is left.
@@ -159,8 +156,6 @@ def append_lines(path: Path, lines: str, *, is_forced: bool = False) -> None:
         content = lines.encode()
         if stream.write(content) != len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        if is_forced:
-            os.fsync(stream.fileno())
 
 
 @contextmanager

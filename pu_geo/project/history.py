@@ -106,21 +106,20 @@ def rebuild(db: sqlite3.Connection, past: Iterable[PastEvent]) -> str | None:
         What is wrong with the first event that cannot be stored, in words; None if all were.
     """
     log = ActLog()
-    numbers: dict[int, int] = {}
     for one in sorted(past, key=lambda one: one.event):
-        if wrong := _problem(db, one, numbers) or unknown_building(db, one.op) or log.problem(one):
-            return wrong
-        kind, act = one.stored_kind or one.kind, one.act or one.op.op
-        op, at = one.op, utc(one.op.at)
-        stored_at = utc(one.stored_at or one.op.at)
-        insert(db, {
+        op, kind = one.op, one.stored_kind or one.kind
+        try:
+            at, stored_at = utc(op.at), utc(one.stored_at or op.at)
+        except (ValueError, OverflowError):
+            return f"event {one.event} has no time with a time zone."
+        wrong = unknown_building(db, op) or log.store(db, one, {
             "event": one.event, "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst, "at": stored_at,
             "origin_at": None if at == stored_at else at, "origin_kind": None if one.kind == kind else one.kind,
             "imported_by": one.imported_by or None, "screen": op.screen, "kind": kind, "undoes": one.undoes, "answer": one.answer,
-            "act": act,
+            "act": one.act or op.op,
         })  # fmt: skip
-        numbers[one.event] = one.event
-        log.add(one.event, op.op, one.imported_by or str(op.analyst), kind, act, one.undoes)
+        if wrong:
+            return wrong
     return None
 
 
@@ -132,22 +131,17 @@ def complete(db: sqlite3.Connection, rows: Sequence[Row]) -> int | None:
     Returns:
         How many were added; None if the journal is of another log, and nothing was.
     """
-    log, last = ActLog(), last_event(db)
-    stored = "SELECT event, op, ifnull(imported_by, analyst), kind, act, undoes FROM label_event ORDER BY event"
-    for event in db.execute(stored):
+    log, last, n = ActLog(), last_event(db), 0
+    for event in db.execute(
+        "SELECT event, op, ifnull(imported_by, analyst), kind, act, undoes FROM label_event ORDER BY event"
+    ):
         log.add(*event)
-    numbers = {number: number for number in log.event_of.values()}
     if any(row["event"] <= last and log.event_of.get(str(row.get("op"))) != row["event"] for row in rows):
         return None
     columns = [name for (name,) in db.execute("SELECT name FROM pragma_table_info('label_event')")]
-    n = 0
     for row in rows:
         with suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError, sqlite3.Error):
-            one = _past_event(row)
-            if row["event"] > last and not (_problem(db, one, numbers) or log.problem(one)):
-                insert(db, {name: row[name] for name in columns})
-                numbers[one.event] = one.event
-                log.add(one.event, one.op.op, one.imported_by or str(one.op.analyst), one.stored_kind, one.act, one.undoes)
+            if row["event"] > last and not log.store(db, _past_event(row), {name: row[name] for name in columns}):
                 n += 1
     return n
 
@@ -200,13 +194,14 @@ class ActLog:
 
     def __init__(self) -> None:
         self.event_of: dict[str, int] = {}  # operation -> its event
+        self.numbers: dict[int, int] = {}  # of all events, each to itself
         self._act_of: dict[int, str] = {}
         self._known: set[str] = set()
         self._standing: dict[str, list[str]] = {}
         self._undone: dict[str, list[str]] = {}
 
     def add(self, event: int, op: str, who: str, kind: str, act: str, undoes: int | None) -> None:
-        self.event_of[op] = event
+        self.event_of[op], self.numbers[event] = event, event
         self._act_of[event] = act
         if act in self._known:
             return
@@ -222,16 +217,20 @@ class ActLog:
             standing.append(act)
             undone.clear()
 
-    def problem(self, one: PastEvent) -> str | None:
-        """Return why an event cannot follow from those before, in words; None if it can."""
+    def store(self, db: sqlite3.Connection, one: PastEvent, row: Row) -> str | None:
+        """Store an event with its own number; return instead what is wrong, in words, where it cannot follow from those before."""
         who, kind, act = one.imported_by or str(one.op.analyst), one.stored_kind or one.kind, one.act or one.op.op
+        if wrong := _problem(db, one, self.numbers):
+            return wrong
         if kind not in (one.kind, "import"):
             return f"event {one.event} is of kind {one.kind}, and was stored as {kind}."
-        if one.op.op in self.event_of or not self.fits(who, kind, act, one.undoes):
+        if one.op.op in self.event_of or not self._fits(who, kind, act, one.undoes):
             return f"event {one.event} does not follow from those before: its operation is there twice, or it undoes what is undone."
+        insert(db, row)
+        self.add(one.event, one.op.op, who, kind, act, one.undoes)
         return None
 
-    def fits(self, who: str, kind: str, act: str, undoes: int | None) -> bool:
+    def _fits(self, who: str, kind: str, act: str, undoes: int | None) -> bool:
         """Return whether an undo or redo is of an act that stands, or was undone; one that is not would end every later one."""
         if kind not in ("undo", "redo") or act in self._known:
             return True

@@ -35,12 +35,6 @@ _JSON = (
     ("scene", "facts"), ("run", "facts"), ("decision", "facts"), ("choice", "value"), ("label_event", "damage_types"), ("label_event", "absent_types"),
     ("footprints", "attributes"),
 )  # fmt: skip
-_PEOPLE_CALL = {
-    "label_event": "the labels", "footprints": "the buildings", "scene": "the scenes", "run": "the runs", "score": "the scores",
-    "decision": "the decisions about groups", "choice": "the choices", "threshold": "the thresholds", "chip_set": "the list of chips",
-    "aoi_log": "the area of interest", "areas": "the areas", "intake": "the notes on footprint files", "pugeo_meta": "the project's name",
-    "pinned_run": "the choice of run",
-}  # fmt: skip
 _AT_ONCE = 5_000  # rows whose texts are joined
 _LAST_AND_GIVEN = """
     SELECT (SELECT ifnull(max(event), 0) FROM label_event), ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'label_event'
@@ -80,7 +74,7 @@ def problem(db: sqlite3.Connection) -> str:
     """
     try:
         if (found := str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])) != "ok":
-            return _what(db, found)
+            return _unreadable(found)
         last, given = db.execute(_LAST_AND_GIVEN).fetchone()
         if given != last:
             return f"the label log ends with entry {last}, and the number {given} was given"
@@ -88,14 +82,18 @@ def problem(db: sqlite3.Connection) -> str:
             _read_texts(db, table)
         for table, column in _JSON:
             if db.execute(f"SELECT 1 FROM {table} WHERE NOT json_valid({column})").fetchone():
-                return f"an entry of {_PEOPLE_CALL[table]} makes no sense"
+                return f"an entry of the table {table} makes no sense"
         if n := _broken_outlines(db):
             return f"the outlines of {n} buildings cannot be read"
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
-        return _what(db, str(error))
+        return _unreadable(str(error))
     return ""
+
+
+def _unreadable(words: str) -> str:
+    return f"a part of it cannot be read ({' '.join(words.removeprefix('*** in database main ***').split())})"
 
 
 def strange(db: sqlite3.Connection) -> str:
@@ -151,23 +149,6 @@ def _broken_outlines(db: sqlite3.Connection) -> int:
         )
         n += int((~np.isfinite(shapely.bounds(shapes)).all(axis=1)).sum())
     return n
-
-
-def _what(db: sqlite3.Connection, words: str) -> str:
-    """Return which tables cannot be read as people call them, and what SQLite reports."""
-    unread = [name for table, name in _PEOPLE_CALL.items() if not _is_readable(db, table)]
-    some = f"{', '.join(unread[:-1])} and {unread[-1]}" if len(unread) > 1 else "".join(unread)
-    detail = words.removeprefix("*** in database main ***").strip().splitlines()[0] if words.strip() else "unreadable"
-    return f"{some} cannot be read as a whole ({detail})" if some else f"a part of it cannot be read ({detail})"
-
-
-def _is_readable(db: sqlite3.Connection, table: str) -> bool:
-    try:
-        for _ in db.execute(f"SELECT * FROM {table} NOT INDEXED"):
-            pass
-    except sqlite3.DatabaseError as error:
-        return not is_damage(error) or "no such table" in str(error)
-    return True
 
 
 # The log beside the file

@@ -64,7 +64,7 @@ def written(db: sqlite3.Connection, *, after: int) -> Iterator[None]:
         yield
         return
     names = [column[0] for column in cursor.description]
-    (project,) = db.execute("SELECT value FROM pugeo_meta WHERE key = 'project_id'").fetchone()
+    (project,) = db.execute("SELECT max(value) FROM pugeo_meta WHERE key = 'project_id'").fetchone()
     lines = "".join(_line({**dict(zip(names, row, strict=True)), "project": project}) for row in rows)
     journal = Path(path).with_name(JOURNAL)
     try:

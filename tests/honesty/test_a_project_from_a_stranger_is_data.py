@@ -103,7 +103,7 @@ def _take(path: Path) -> None:
 
 
 DOORS: dict[str, Callable[[Path], object]] = {
-    "write_json": lambda path: write_json(path, 1), "touch": files.touch, "append_lines": lambda path: files.append_lines(path, "x\n"),
+    "write_json": lambda path: write_json(path, 1), "touch": files.touch, "append_lines": lambda path: files.append_lines(path, "x\n"), "appended": lambda path: files.appended(path, b"x\n").__enter__(),
     "write_file": lambda path: files.write_file(path, b"x"), "make_folder": lambda path: files.make_folder(path / "made"),
     "move_path to": lambda path: files.move_path(_fresh(path), path), "move_path from": lambda path: files.move_path(path, _fresh(path)),
     "remove_path": files.remove_path, "take": _take, "one_at_a_time": _lock, "sign": files.sign,

@@ -97,7 +97,7 @@ def test_a_large_file_is_checked_beside(whole: Whole, tmp_path: Path, monkeypatc
     overwrite(layout, page_of(layout, "label_event"))
     store.open_project(layout.folder)
     started[0]["target"](*started[0]["args"])
-    with pytest.raises(PuGeoError, match="the labels cannot be read as a whole"):
+    with pytest.raises(PuGeoError, match="a part of it cannot be read"):
         store.open_project(layout.folder)
 
 
@@ -105,8 +105,8 @@ def test_a_large_file_is_checked_beside(whole: Whole, tmp_path: Path, monkeypatc
     ("change", "words"),
     [
         ("UPDATE footprints SET geom = x'00' WHERE fid < 4", "the outlines of 3 buildings cannot be read"),
-        ("UPDATE footprints SET attributes = '{'", "an entry of the buildings makes no sense"),
-        ("UPDATE footprints SET building_id = CAST(x'ff' AS TEXT) WHERE fid = 1", "the buildings cannot be read as a whole"),
+        ("UPDATE footprints SET attributes = '{'", "an entry of the table footprints makes no sense"),
+        ("UPDATE footprints SET building_id = CAST(x'ff' AS TEXT) WHERE fid = 1", "a part of it cannot be read"),
         ("INSERT INTO sqlite_sequence VALUES ('label_event', 7)", "ends with entry 0, and the number 7 was given"),
         ("DROP TRIGGER label_event_no_delete", "it lacks trigger label_event_no_delete"),
         ("CREATE TRIGGER t BEFORE INSERT ON label_event BEGIN SELECT RAISE(IGNORE); END", "did not make its trigger t"),

@@ -16,7 +16,7 @@ from pu_geo.errors import LabelError, ProjectError, writing
 from pu_geo.files import atomic_write, make_folder, move_path, to_change
 from pu_geo.project import backups, contents, history, in_use, journal, labels, removals, runs, schema, store, swap
 from pu_geo.project.backups import Backup
-from pu_geo.project.layout import SUFFIX, Layout, find_project, writable_target
+from pu_geo.project.layout import JOURNAL, SUFFIX, Layout, find_project, writable_target
 from pu_geo.services.project.copying import copy_files
 from pu_geo.spreadsheets import guarded
 from pu_geo.wording import plural, when
@@ -46,24 +46,24 @@ class Restored:
     @property
     def notes(self) -> list[str]:
         """What a person should know of it, a sentence each."""
-        made_at = when(self.backup.made_at)
+        made_at, missing = (
+            when(self.backup.made_at),
+            plural(self.n_missing, "more is", "more are") if self.n_missing else "none is",
+        )
         newer = plural(self.n_events, "newer label event was", "newer label events were")
-        missing = plural(self.n_missing, "more is", "more are")
         notes = [
             f"{self.layout.folder} holds the backup of {made_at}.",
-            f"{newer} taken from the journal; {missing + ' missing there' if self.n_missing else 'none is missing there'}.",
+            f"{newer} taken from the journal; {missing} missing there.",
+            f"{plural(self.n_unreadable, 'line')} of the journal cannot be read." if self.n_unreadable else "",
+            ""
+            if self.layout.journal.is_file()
+            else f"There is no journal ({JOURNAL}): labels since then, if any, are lost.",
+            f"{plural(len(self.runs), 'run')} known again by the folder: {', '.join(self.runs)}." if self.runs else "",
+            f"What else changed after {made_at} was not restored: scenes, footprints, chips, decisions, thresholds and other choices are as "
+            "they were then, and what was removed since is back.",
+            f"The database that was there before is kept as {self.damaged.name}." if self.damaged else "",
         ]
-        if self.n_unreadable:
-            notes.append(f"{plural(self.n_unreadable, 'line')} of the journal cannot be read.")
-        if self.runs:
-            notes.append(f"{plural(len(self.runs), 'run')} known again by the folder: {', '.join(self.runs)}.")
-        notes.append(
-            f"Not restored: scenes, footprints, chips, decisions, thresholds and other choices since {made_at}, and what was removed since "
-            "is back."
-        )
-        if self.damaged:
-            notes.append(f"The database that was there before is kept as {self.damaged.name}.")
-        return notes
+        return [note for note in notes if note]
 
     def facts(self) -> dict[str, object]:
         """Return the same for machines."""
