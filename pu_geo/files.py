@@ -144,11 +144,8 @@ def touch(path: Path) -> None:
     os.close(opened(path, os.O_WRONLY | os.O_CREAT))
 
 
-def append_lines(path: Path, lines: str, *, is_forced: bool = False) -> None:
+def append_lines(path: Path, lines: str) -> None:
     """Append whole lines to a log in one call, so that a reader never sees half of two; half a line before them is ended.
-
-    Args:
-        is_forced: to the disk, before it returns.
 
     Raises:
         OSError: if it did not fit on the disk; a half of it is left.
@@ -160,8 +157,32 @@ def append_lines(path: Path, lines: str, *, is_forced: bool = False) -> None:
         content = lines.encode()
         if stream.write(content) != len(content):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        if is_forced:
+
+
+@contextmanager
+def appended(path: Path, lines: bytes) -> Iterator[None]:
+    """Append whole lines to a file that nobody else writes to now, and force them to the disk; where the block fails they go again.
+
+    Half a line that a power cut left before them is ended.
+
+    Raises:
+        OSError: if they cannot be written; nothing is left of them.
+    """
+    with os.fdopen(opened(path, os.O_RDWR | os.O_CREAT | os.O_APPEND), "ab+", buffering=0) as stream:
+        end = stream.seek(0, os.SEEK_END)
+        if end:
+            stream.seek(end - 1)
+            lines = lines if stream.read(1) == b"\n" else b"\n" + lines
+        try:
+            if stream.write(lines) != len(lines):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
             os.fsync(stream.fileno())
+            if not end:
+                _sync_folder(path.parent)
+            yield
+        except BaseException:
+            stream.truncate(end)
+            raise
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -14,8 +14,7 @@ from pu_geo.errors import LabelError, ProjectError, PuGeoError
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.project import projects, readable_labels
-from pu_geo.wording import plural
+from pu_geo.services.project import projects, recovery
 
 screen = Screen("Annotate")
 
@@ -154,7 +153,7 @@ def write_labels(
     ],
     as_json: Json = False,
 ) -> None:
-    """Write the current labels and their history; of a damaged project, the part of the history that can be read."""
+    """Write the current labels and their history; of a damaged project, the history from its journal."""
     from pu_geo.tasks.annotate.export_labels import export_labels
 
     layout = projects.find(project)
@@ -163,7 +162,7 @@ def write_labels(
     except ProjectError as error:
         if error.kind != "corrupt":
             raise
-        _save_readable(layout, out, error, as_json)
+        _save_journal(layout, out, error, as_json)
         return
     words = (
         f"Wrote {result['n']} labels to {result['out']}, and {result['n_events']} events to {result['events_out']}.\n"
@@ -172,16 +171,15 @@ def write_labels(
     show(result, words, as_json)
 
 
-def _save_readable(layout: Layout, out: str, damage: ProjectError, as_json: bool) -> None:
-    """Write what can be read of a damaged project's labels; exit code 2 unless that is all that is known to have been there."""
-    found, path = readable_labels.save(layout, out)
+def _save_journal(layout: Layout, out: str, damage: ProjectError, as_json: bool) -> None:
+    """Write the labels of a damaged project from its journal; exit code 2 where a part of that cannot be read."""
+    facts = recovery.save_labels(layout, out)
     print(damage.problem, file=sys.stderr)
-    facts = {"events_out": str(path), "n_events": found.n, "n_unreadable": found.n_unreadable, "damage": damage.problem}
     words = (
-        f"Wrote the {plural(found.n, 'entry', 'entries')} of its label log that can be read to {path}; {found.n_unreadable:,} more "
-        f"are known of and cannot be read. Restore the project with `pu-geo restore {layout.folder.name}`, or import this file into "
-        "another project with the same buildings."
+        f"Wrote the {facts['n_events']:,} label events of its journal to {facts['events_out']}; {facts['n_unreadable']:,} cannot be read. "
+        f"Restore the project with `pu-geo restore {layout.folder.name}`, or store them in a new project with the same footprints: "
+        f"`pu-geo label NEW.pugeo --import {facts['events_out']} --rebuild --same-footprints`."
     )
-    show(facts, words, as_json)
-    if found.n_unreadable:
+    show({**facts, "damage": damage.problem}, words, as_json)
+    if facts["n_unreadable"]:
         raise typer.Exit(2)

@@ -133,7 +133,9 @@ def backup(
 )
 def restore(
     project: Project,
-    backup: Annotated[str | None, typer.Argument(metavar="BACKUP", help="its name or path (default: the newest)")] = None,
+    backup: Annotated[
+        str | None, typer.Argument(metavar="BACKUP", help="its name or path (default: the newest that is whole)")
+    ] = None,
     *,
     to: Annotated[str | None, typer.Option(metavar="NEW.pugeo", help="folder to make (default: P-restored.pugeo)")] = None,
     in_place: Annotated[
@@ -141,7 +143,7 @@ def restore(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Restore a project from a backup, with every newer label that can still be read of its database."""
+    """Restore a project from its newest good backup, with every newer label from its journal."""
     if to and in_place:
         raise PuGeoError("--to and --in-place exclude each other.", "Name one of the two.")
     layout = recovery.find(project)

@@ -25,7 +25,7 @@ from pu_geo.files import APPENDED, FULL, opened, remove_path, write_file
 from pu_geo.free_memory import free_memory
 from pu_geo.jobs import control, device_queue, tasks
 from pu_geo.jobs.status import signed_spec
-from pu_geo.project import events, leftovers
+from pu_geo.project import backups, events, leftovers
 from pu_geo.project.layout import Layout
 from pu_geo.project.store import open_project
 from pu_geo.tasks.job import Job
@@ -94,6 +94,9 @@ def run(
         if is_own and not is_done:
             leftovers.sweep(layout, own=folder)
     events.append(folder, "done", {"result": dict(result), "seconds": round(time.monotonic() - began, 3)})
+    if is_own and spec["task"] in jobs.ONE_AT_A_TIME:
+        with suppress(PuGeoError):  # the daily one names what is wrong
+            backups.make(layout, "job")  # the journal has labels alone
     return result
 
 

@@ -26,7 +26,7 @@ from pu_geo.project import in_use, integrity, locks
 from pu_geo.project.layout import Layout, read_json, sha256_of, write_json
 from pu_geo.records import utc
 
-Reason = Literal["daily", "removal", "asked"]
+Reason = Literal["daily", "job", "removal", "asked"]
 LOCK = ".backups.lock"  # held while a backup is made there
 KEPT = 7  # of each reason, so that a day of removals does not push out those of the week before
 DAY = timedelta(days=1)
@@ -54,7 +54,7 @@ class Backup:
     Args:
         path: the copy of the database.
         made_at: UTC, RFC 3339.
-        reason: "daily", "removal" or "asked".
+        reason: "daily", "job", "removal" or "asked".
         sha256: of the copy.
         schema: of the copy.
         at_event: number of the last label event in it; 0 if it has none.
@@ -340,6 +340,6 @@ def _damaged(layout: Layout, none: str, error: Exception) -> ProjectError:
         f"{none}: its database is damaged: {error}. Older backups are as they were.",
         f"Restore the project from the backup of {last.made_at}: pu-geo restore {layout.folder}."
         if last
-        else f"There is no backup of it. Get back what can be read: pu-geo restore {layout.folder}.",
+        else f"There is no backup of it. Save its labels: pu-geo export-labels {layout.folder} --out labels.csv.",
         kind="corrupt",
     )

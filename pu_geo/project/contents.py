@@ -360,8 +360,11 @@ def move_former(db: sqlite3.Connection, way: tuple[float, float]) -> None:
 
 
 def any_removed(db: sqlite3.Connection) -> bool:
-    """Return whether footprints were ever removed or replaced; in most projects none ever were."""
-    return db.execute("SELECT 1 FROM removal WHERE kind = 'footprints' LIMIT 1").fetchone() is not None
+    """Return whether labels may be of buildings that are not here: removed, or added after a backup that was restored; mostly none ever were."""
+    query = (
+        "SELECT 1 FROM removal WHERE kind = 'footprints' UNION ALL SELECT 1 FROM pugeo_meta WHERE key = 'restored' LIMIT 1"
+    )
+    return db.execute(query).fetchone() is not None
 
 
 def removed_by_list(db: sqlite3.Connection) -> set[str]:
@@ -417,6 +420,12 @@ def note_footprints(db: sqlite3.Connection) -> None:
     count = geometry_v(db).partition("-")[0]
     name = f"{int(count) + 1 if count.isdecimal() else 1}-{secrets.token_hex(4)}"
     db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('geometry_v', ?)", (name,))
+
+
+def note_restored(db: sqlite3.Connection) -> None:
+    """Note in a database that was made of a backup that labels may be of buildings which it lacks."""
+    db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('restored', ?)", (now(),))
+    note_footprints(db)
 
 
 _MADE_UP = re.compile(r"b\d{6,}")  # as `insert_footprints` numbers footprints without id

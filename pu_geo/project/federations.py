@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import FederationError, printable
-from pu_geo.files import append_lines, atomic_write, checked, make_folder
+from pu_geo.files import appended, atomic_write, checked, make_folder
 from pu_geo.project import contents
 from pu_geo.project.layout import Layout, read_json, reading, write_json
 
@@ -346,13 +346,14 @@ def ledger(folder: Path) -> list[Sent]:
 
 
 def append(path: Path, found: Iterable[Mapping[str, Any]]) -> None:
-    """Append whole lines and force them to disk; see `files.append_lines`.
+    """Append whole lines and force them to disk; see `files.appended`.
 
     Raises:
         OSError: if they did not fit on the disk.
     """
     lines = "".join(json.dumps(one, ensure_ascii=False, allow_nan=False) + "\n" for one in found)
-    append_lines(make_folder(path.parent) / path.name, lines, is_forced=True)
+    with appended(make_folder(path.parent) / path.name, lines.encode()):
+        pass
 
 
 def lines(path: Path) -> list[dict[str, Any]]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from pu_geo.project.labels import Ack, details, insert, unknown_building
+from pu_geo.project.journal import Row, last_event
+from pu_geo.project.labels import NEWEST, Ack, details, insert, unknown_building
 from pu_geo.project.store import now, transaction
-from pu_geo.records import MAX_NAME, LabelOp, utc
+from pu_geo.records import MAX_NAME, LabelOp, is_text, utc
 
 COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
     **{name: name for name in ("event", "op", "building_id", "label", "reason", "damage_types", "comment", "shown")},
@@ -88,7 +90,7 @@ def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, 
             stored = db.execute(
                 "SELECT event, building_id, label, analyst FROM label_event WHERE op = ?", (one.op.op,)
             ).fetchone()
-            wrong = _taken(one, stored[1:]) if stored else _problem(db, one, numbers)
+            wrong = _taken(one, stored[1:]) if stored else _problem(db, one, numbers) or unknown_building(db, one.op)
             if not wrong:
                 numbers[one.event] = int(stored[0]) if stored else insert(db, {
                     **_row(one, numbers), "imported_by": importer, "at": now(), "origin_at": utc(one.op.at), "origin_kind": one.kind,
@@ -107,23 +109,58 @@ def rebuild(db: sqlite3.Connection, past: Iterable[PastEvent]) -> str | None:
         What is wrong with the first event that cannot be stored, in words; None if all were.
     """
     log = ActLog()
-    numbers: dict[int, int] = {}
     for one in sorted(past, key=lambda one: one.event):
-        who, kind, act = one.imported_by or str(one.op.analyst), one.stored_kind or one.kind, one.act or one.op.op
-        wrong = _problem(db, one, numbers)
-        if not wrong and kind not in (one.kind, "import"):
-            wrong = f"event {one.event} is of kind {one.kind}, and was stored as {kind}."
-        if not wrong and (one.op.op in log.event_of or not log.fits(who, kind, act, one.undoes)):
-            wrong = f"event {one.event} does not follow from those before: its operation is there twice, or it undoes what is undone."
+        op, kind = one.op, one.stored_kind or one.kind
+        try:
+            at, stored_at = utc(op.at), utc(one.stored_at or op.at)
+        except (ValueError, OverflowError):
+            return f"event {one.event} has no time with a time zone."
+        wrong = unknown_building(db, op) or log.store(db, one, {
+            "event": one.event, "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst, "at": stored_at,
+            "origin_at": None if at == stored_at else at, "origin_kind": None if one.kind == kind else one.kind,
+            "imported_by": one.imported_by or None, "screen": op.screen, "kind": kind, "undoes": one.undoes, "answer": one.answer,
+            "act": one.act or op.op,
+        })  # fmt: skip
         if wrong:
             return wrong
-        at, stored_at = utc(one.op.at), utc(one.stored_at or one.op.at)
-        numbers[one.event] = insert(db, {
-            **_row(one, numbers), "event": one.event, "at": stored_at, "origin_at": None if at == stored_at else at,
-            "origin_kind": None if one.kind == kind else one.kind, "imported_by": one.imported_by or None, "kind": kind, "act": act,
-        })  # fmt: skip
-        log.add(one.event, one.op.op, who, kind, act, one.undoes)
     return None
+
+
+def complete(db: sqlite3.Connection, rows: Sequence[Row]) -> int | None:
+    """Add the events of a journal that are newer than a database's, as they were: numbers, operations, acts, what they undo.
+
+    What cannot be an event of this log is left out: a row that makes no sense, or that points at one which is not there.
+
+    Returns:
+        How many were added; None if the journal is of another log, and nothing was.
+    """
+    log, last, n = ActLog(), last_event(db), 0
+    for event in db.execute(
+        "SELECT event, op, ifnull(imported_by, analyst), kind, act, undoes FROM label_event ORDER BY event"
+    ):
+        log.add(*event)
+    if any(row["event"] <= last and log.event_of.get(str(row.get("op"))) != row["event"] for row in rows):
+        return None
+    columns = [name for (name,) in db.execute("SELECT name FROM pragma_table_info('label_event')")]
+    for row in rows:
+        with suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError, sqlite3.Error):
+            if row["event"] > last and not log.store(db, _past_event(row), {name: row[name] for name in columns}):
+                n += 1
+    return n
+
+
+def _past_event(row: Row) -> PastEvent:
+    """Return the event of a row. Raises ValueError, TypeError, KeyError or OverflowError if it makes no sense."""
+    texts = [row["building_id"], row["act"], row["at"], row["imported_by"] or "-", row["analyst"]]
+    if not all(is_text(text, 1, NEWEST) for text in texts) or utc(row["at"]) != row["at"]:
+        raise ValueError(f"event {row['event']} holds what is no text or no time")
+    names = ("label", "reason", "comment", "shown", "inclusion", "grade", "analyst", "screen")
+    types = {name: json.loads(row[name]) for name in ("damage_types", "absent_types")}
+    at = row["at"] if row["origin_at"] is None else row["origin_at"]
+    return PastEvent(
+        row["event"], LabelOp(row["op"], row["building_id"], at=at, **types, **{name: row[name] for name in names}),
+        row["origin_kind"] or row["kind"], row["undoes"], row["answer"], row["act"], row["imported_by"] or "", row["at"], row["kind"],
+    )  # fmt: skip
 
 
 def _taken(one: PastEvent, stored: tuple[str, str, str]) -> str | None:
@@ -143,7 +180,7 @@ def _problem(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int])
             return (
                 f"event {one.event} points at event {other}, which was not stored, comes later, or is of another building."
             )
-    return one.op.problem(max_op=MAX_NAME + MOST_STEPS) or unknown_building(db, one.op)
+    return one.op.problem(max_op=MAX_NAME + MOST_STEPS)
 
 
 def _row(one: PastEvent, numbers: Mapping[int, int]) -> dict[str, object]:
@@ -162,13 +199,14 @@ class ActLog:
 
     def __init__(self) -> None:
         self.event_of: dict[str, int] = {}  # operation -> its event
+        self.numbers: dict[int, int] = {}  # of all events, each to itself
         self._act_of: dict[int, str] = {}
         self._known: set[str] = set()
         self._standing: dict[str, list[str]] = {}
         self._undone: dict[str, list[str]] = {}
 
     def add(self, event: int, op: str, who: str, kind: str, act: str, undoes: int | None) -> None:
-        self.event_of[op] = event
+        self.event_of[op], self.numbers[event] = event, event
         self._act_of[event] = act
         if act in self._known:
             return
@@ -184,7 +222,20 @@ class ActLog:
             standing.append(act)
             undone.clear()
 
-    def fits(self, who: str, kind: str, act: str, undoes: int | None) -> bool:
+    def store(self, db: sqlite3.Connection, one: PastEvent, row: Row) -> str | None:
+        """Store an event with its own number; return instead what is wrong, in words, where it cannot follow from those before."""
+        who, kind, act = one.imported_by or str(one.op.analyst), one.stored_kind or one.kind, one.act or one.op.op
+        if wrong := _problem(db, one, self.numbers):
+            return wrong
+        if kind not in (one.kind, "import"):
+            return f"event {one.event} is of kind {one.kind}, and was stored as {kind}."
+        if one.op.op in self.event_of or not self._fits(who, kind, act, one.undoes):
+            return f"event {one.event} does not follow from those before: its operation is there twice, or it undoes what is undone."
+        insert(db, row)
+        self.add(one.event, one.op.op, who, kind, act, one.undoes)
+        return None
+
+    def _fits(self, who: str, kind: str, act: str, undoes: int | None) -> bool:
         """Return whether an undo or redo is of an act that stands, or was undone; one that is not would end every later one."""
         if kind not in ("undo", "redo") or act in self._known:
             return True

@@ -173,24 +173,6 @@ def alone(layout: Layout) -> Iterator[None]:
         os.close(descriptor)
 
 
-def is_open_elsewhere(layout: Layout) -> bool:
-    """Return whether another process than this one has the project open."""
-    try:
-        with _lock:
-            is_mine = layout.folder in _held
-            _release(layout.folder)
-            descriptor = _open(layout.path(FILE))
-            try:
-                found = not _taken(descriptor, fcntl.LOCK_EX, patience_s=0)
-            finally:
-                os.close(descriptor)
-    except OSError:  # nobody can say
-        found = False
-    if is_mine:
-        hold(layout)
-    return found
-
-
 def _open(path: Path) -> int:
     try:
         return opened(path, os.O_RDWR | os.O_CREAT)  # NFS gives nobody a file alone that may only be read

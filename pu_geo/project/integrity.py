@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import sqlite3
+import struct
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -13,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from pu_geo.errors import printable
-from pu_geo.project import salvage, schema
-from pu_geo.wording import listed
+from pu_geo.project import schema
 
 CHECKED_AT_ONCE = 100 * 1024**2  # bytes; larger files are checked in a thread beside
 _TEXTS = (
@@ -34,16 +35,12 @@ _JSON = (
     ("scene", "facts"), ("run", "facts"), ("decision", "facts"), ("choice", "value"), ("label_event", "damage_types"), ("label_event", "absent_types"),
     ("footprints", "attributes"),
 )  # fmt: skip
-_PEOPLE_CALL = {
-    "label_event": "the labels", "footprints": "the buildings", "scene": "the scenes", "run": "the runs", "score": "the scores",
-    "decision": "the decisions about groups", "choice": "the choices", "threshold": "the thresholds", "chip_set": "the list of chips",
-    "aoi_log": "the area of interest", "areas": "the areas", "intake": "the notes on footprint files", "pugeo_meta": "the project's name",
-    "pinned_run": "the choice of run",
-}  # fmt: skip
 _AT_ONCE = 5_000  # rows whose texts are joined
 _LAST_AND_GIVEN = """
     SELECT (SELECT ifnull(max(event), 0) FROM label_event), ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'label_event'
 """  # one statement: somebody may click between two
+_WAL_MAGICS = {0x377F0682: "<", 0x377F0683: ">"}
+_WAL_HEADER, _FRAME_HEADER = 32, 24
 _WORDS_OF_CORRUPT = (
     "no such table",
     "no such column",
@@ -77,7 +74,7 @@ def problem(db: sqlite3.Connection) -> str:
     """
     try:
         if (found := str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])) != "ok":
-            return _what(db, found)
+            return _unreadable(found)
         last, given = db.execute(_LAST_AND_GIVEN).fetchone()
         if given != last:
             return f"the label log ends with entry {last}, and the number {given} was given"
@@ -85,14 +82,18 @@ def problem(db: sqlite3.Connection) -> str:
             _read_texts(db, table)
         for table, column in _JSON:
             if db.execute(f"SELECT 1 FROM {table} WHERE NOT json_valid({column})").fetchone():
-                return f"an entry of {_PEOPLE_CALL[table]} makes no sense"
+                return f"an entry of the table {table} makes no sense"
         if n := _broken_outlines(db):
             return f"the outlines of {n} buildings cannot be read"
     except sqlite3.DatabaseError as error:
         if not is_damage(error):
             raise
-        return _what(db, str(error))
+        return _unreadable(str(error))
     return ""
+
+
+def _unreadable(words: str) -> str:
+    return f"a part of it cannot be read ({' '.join(words.removeprefix('*** in database main ***').split())})"
 
 
 def strange(db: sqlite3.Connection) -> str:
@@ -150,23 +151,6 @@ def _broken_outlines(db: sqlite3.Connection) -> int:
     return n
 
 
-def _what(db: sqlite3.Connection, words: str) -> str:
-    """Return which tables cannot be read as people call them, and what SQLite reports."""
-    unread = [name for table, name in _PEOPLE_CALL.items() if not _is_readable(db, table)]
-    some = listed(unread)
-    detail = words.removeprefix("*** in database main ***").strip().splitlines()[0] if words.strip() else "unreadable"
-    return f"{some} cannot be read as a whole ({detail})" if some else f"a part of it cannot be read ({detail})"
-
-
-def _is_readable(db: sqlite3.Connection, table: str) -> bool:
-    try:
-        for _ in db.execute(f"SELECT * FROM {table} NOT INDEXED"):
-            pass
-    except sqlite3.DatabaseError as error:
-        return not is_damage(error) or "no such table" in str(error)
-    return True
-
-
 # The log beside the file
 
 
@@ -190,7 +174,7 @@ def lost_frames(gpkg: Path) -> int:
     except OSError:
         log = b""
     size = int.from_bytes(log[8:12], "big")
-    n_whole = sum(1 for _ in salvage.frames(log, size))
+    n_whole = sum(1 for _ in _frames(log, size))
     is_newer = (
         n_whole > 0 and log[16:24] != content[32:40]
     )  # another process has put the log into the file, and begun a new one
@@ -211,3 +195,28 @@ def _index_of(gpkg: Path) -> int:
         return _indexes[facts.st_dev, facts.st_ino]
     except OSError:
         return -1
+
+
+def _frames(wal: bytes, size: int) -> Iterator[None]:
+    """Yield once for each whole frame of a log; ends, as SQLite does, at the first one whose checksum or salt is not right."""
+    order = _WAL_MAGICS.get(int.from_bytes(wal[:4], "big"))
+    if order is None or len(wal) < _WAL_HEADER or not 512 <= size <= 65536:
+        return
+    sums = _checksum(wal[:24], order, (0, 0))
+    if sums != struct.unpack(">II", wal[24:32]):
+        return
+    for at in range(_WAL_HEADER, len(wal) - _FRAME_HEADER - size + 1, _FRAME_HEADER + size):
+        number, salt, first, second = struct.unpack(">I4x8sII", wal[at : at + _FRAME_HEADER])
+        sums = _checksum(wal[at : at + 8] + wal[at + _FRAME_HEADER : at + _FRAME_HEADER + size], order, sums)
+        if salt != wal[16:24] or sums != (first, second) or not number:
+            return
+        yield
+
+
+def _checksum(content: bytes, order: str, sums: tuple[int, int]) -> tuple[int, int]:
+    first, second = sums
+    words = struct.unpack(f"{order}{len(content) // 4}I", content)
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    return first, second

@@ -28,6 +28,7 @@ from pu_geo.errors import LabelError
 from pu_geo.project import grades
 from pu_geo.project.contents import any_removed, building_ids, has_building
 from pu_geo.project.grades import Grade
+from pu_geo.project.journal import last_event as last_event
 from pu_geo.project.store import now, project_id, transaction
 from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
 
@@ -55,7 +56,7 @@ class Ack:
 def append(
     db: sqlite3.Connection, ops: Sequence[LabelOp], *, analyst: str, screen: str, kind: str = "set"
 ) -> list[Ack]:  # fmt: skip
-    """Store operations in one transaction; when this returns they are on disk.
+    """Store operations in one transaction; when this returns they are on disk, in the journal and in the database.
 
     Args:
         ops: in the order in which they were made.
@@ -441,11 +442,6 @@ def _events(db: sqlite3.Connection, numbers: Collection[int]) -> list[LabelEvent
 def _events_of_act(db: sqlite3.Connection, act: str) -> list[LabelEvent]:
     rows = db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.act = ? ORDER BY event", (act,))
     return [event_of(row) for row in rows]
-
-
-def last_event(db: sqlite3.Connection) -> int:
-    """Return the number of the newest event, 0 if there is none."""
-    return int(db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()[0])
 
 
 class Moment(NamedTuple):

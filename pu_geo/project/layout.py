@@ -25,6 +25,7 @@ from pu_geo.files import atomic_write, checked, reserve
 from pu_geo.files import home as home
 from pu_geo.files import sha256_of as sha256_of
 
+JOURNAL = "labels.jsonl"
 RCF = "rcf"  # the feature set that comes with every chip set; its files have names without it
 SHARED = "shared"  # the maker of features whose filters are the same everywhere and hold no imagery
 SHARDS = "shards"  # folder in that of a job: what workers of a cluster have finished
@@ -42,6 +43,11 @@ class Layout:
     @property
     def gpkg(self) -> Path:
         return self.path("project.gpkg")
+
+    @property
+    def journal(self) -> Path:
+        """Every label event, from which what a backup lacks is put in again; see `journal`."""
+        return self.path(JOURNAL)
 
     def path(self, *parts: str) -> Path:
         """Return a path in the folder.
@@ -283,6 +289,7 @@ def lost(path: Path, error: Exception | None = None) -> ProjectError:
     others = {
         "runs": f"choose another run, or remove this one: `pu-geo remove {project.name} run {parts[1:2] and parts[1]}`.",
         "chips": f"cut chips again: `pu-geo chip {project.name}`.",
+        JOURNAL: f"move {JOURNAL} elsewhere: a backup is restored without it then.",
         "discoveries": f"propose groups again: `pu-geo discover {project.name}`.",
         "checks": f"move {'/'.join(parts)} out of the folder: that audit is then gone.",
         "exports": f"remove the version: `pu-geo remove {project.name} export {parts[1:2] and parts[1]}`.",

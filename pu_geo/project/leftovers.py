@@ -24,7 +24,6 @@ _DISMISSED = "dismissed"  # of a job; one that somebody may yet resume needs its
 _OF_CHIPS = re.compile(r"([a-z0-9][a-z0-9_-]{0,63})\.(npy|sheets|features\.npy|filters\.npz)")
 _PICTURES = ("pre", "post")  # folders of map tiles, which hold no temporary files and up to a million others
 _NOT_OURS = ("trash", "backups")
-NOW = "now.gpkg"  # beside a project that is being restored: the database as it is
 _COPY_S = 24 * 3600.0  # nobody holds a lock on the copy of a project that is being made
 
 
@@ -113,8 +112,7 @@ def _copies(layout: Layout) -> Iterator[Path]:
     """Yield the folders in which a project was made or copied beside this one, a day after the last change there."""
     for pattern in (".copy-????????", ".new-????????", ".restore-????????"):
         for path in layout.folder.parent.glob(pattern):
-            inside = list(path.iterdir()) if path.is_dir() else []
-            if {each.name for each in inside if not each.name.startswith(NOW)} != {"project"}:  # with -wal and -shm
+            if not path.is_dir() or {each.name for each in path.iterdir()} != {"project"}:
                 continue
             newest = max(Path(place).stat().st_mtime for place, _, _ in os.walk(path))
             if time.time() - newest > _COPY_S:

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from pu_geo.errors import ProjectError, printable, writing
 from pu_geo.files import may_change, move_path, remove_path
-from pu_geo.project import backups, contents, integrity, store
+from pu_geo.project import backups, contents, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.locks import one_at_a_time
 
@@ -231,14 +231,7 @@ def not_settled(layout: Layout) -> list[Path]:
     return sorted(path for path in layout.trash.glob("*/") if _files_of(path) is None)
 
 
-def buildings_in_trash(layout: Layout) -> dict[str, list[str]]:
-    """Return operation id -> buildings that were there before it, for each removal whose files are under `trash/`."""
-    found: dict[str, list[str]] = {}
-    for folder in _folders(layout):
-        found[folder.name] = []
-        with suppress(sqlite3.Error, ProjectError), closing(_kept_rows(folder)) as kept:
-            found[folder.name] = [str(row[0]) for row in kept.execute("SELECT building_id FROM footprints")]
-    return found
+# Bring back the newest, and reclaim the space
 
 
 def _kept_rows(folder: Path) -> sqlite3.Connection:
@@ -248,9 +241,6 @@ def _kept_rows(folder: Path) -> sqlite3.Connection:
         db.close()
         raise sqlite3.DatabaseError(strange)
     return db
-
-
-# Bring back the newest, and reclaim the space
 
 
 def undo(layout: Layout, *, analyst: str) -> Removal:

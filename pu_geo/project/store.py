@@ -21,7 +21,7 @@ from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from pu_geo.errors import ProjectError, printable
 from pu_geo.files import elsewhere, is_ours, make_folder, may_change, move_path, sign, single, touch
-from pu_geo.project import backups, in_use, integrity, schema, swap
+from pu_geo.project import backups, in_use, integrity, journal, schema, swap
 from pu_geo.project.layout import SUFFIX, Layout, find_project
 
 Given = ParamSpec("Given")
@@ -221,8 +221,8 @@ def damaged(layout: Layout, words: str) -> ProjectError:
     """
     return ProjectError(
         f"{layout.gpkg} is damaged, or it is no project file: {words}.",
-        f"`pu-geo export-labels {layout.folder.name} --out labels.csv` saves the labels that can still be read; "
-        f"`pu-geo restore {layout.folder.name}` makes a new project of the newest backup.",
+        f"`pu-geo restore {layout.folder.name}` makes a new project of the newest backup and all newer labels; "
+        f"`pu-geo export-labels {layout.folder.name} --out labels.csv` saves the labels.",
         kind="corrupt",
     )
 
@@ -339,18 +339,24 @@ def _require_number(db: sqlite3.Connection, layout: Layout) -> None:
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
     """Do everything inside or nothing. Takes the write lock at once, so that what is read inside stays true.
 
-    Within another transaction it is a part of that one.
+    Label events that were added are in the journal before they are in the database. Within another transaction it is a part of that one.
+
+    Raises:
+        ProjectError: if the journal cannot be written; see `journal.written`.
     """
     if db.in_transaction:
         yield
         return
     db.execute("BEGIN IMMEDIATE")
     try:
+        last = journal.last_event(db)
         yield
+        with journal.written(db, after=last):
+            db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:  # a full disk may have ended it
+            db.execute("ROLLBACK")
         raise
-    db.execute("COMMIT")
 
 
 def create(path: str | Path, name: str) -> Layout:

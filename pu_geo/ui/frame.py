@@ -27,7 +27,7 @@ from pu_geo.services.annotate import building_history as histories
 from pu_geo.services.annotate import labeling, outlines, presence, ranking
 from pu_geo.services.damage_map import exporting
 from pu_geo.services.imagery import image_quality
-from pu_geo.services.project import daily_backups, projects, readable_labels, recovery
+from pu_geo.services.project import daily_backups, projects, recovery
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.ui import texts
 
@@ -238,19 +238,18 @@ def _trust(layout: Layout) -> None:
 
 
 def _draw_damage(layout: Layout, problem: str) -> None:
-    """Draw what is damaged of a project, what can be saved of it, and the way to its newest backup; in place of its screens."""
-    found, backup = readable_labels.read(layout), backups.newest(layout)
+    """Draw what is damaged of a project, the way to its newest backup, and the file of its labels; in place of its screens."""
+    backup = backups.newest(layout)
     with st.container(border=True, key="damage"):
         st.error(f"**{texts.DAMAGED}**\n\n{plain(problem)}", icon=":material/error:")
-        st.markdown(texts.readable(found.n, found.n_buildings, found.n_unreadable))
         with st.container(horizontal=True):
             st.button(
                 texts.restore(backup.made_at if backup else ""), key="restore-damaged", type="primary", icon=":material/restore:",
-                help=texts.RESTORE_HELP, on_click=does(partial(_restore_damaged, layout)),
+                help=texts.RESTORE_HELP, on_click=does(partial(_restore_damaged, layout)), disabled=backup is None,
             )  # fmt: skip
             st.download_button(
-                texts.SAVE_READABLE, found.csv, texts.READABLE_FILE, "text/csv", on_click="ignore", key="save-readable",
-                icon=":material/download:", disabled=not found.n, help=texts.SAVE_READABLE_HELP,
+                texts.SAVE_LABELS, lambda: recovery.labels_of_journal(layout)[0], texts.LABELS_FILE, "text/csv", on_click="ignore",
+                key="save-labels", icon=":material/download:", help=texts.SAVE_LABELS_HELP,
             )  # fmt: skip
 
 

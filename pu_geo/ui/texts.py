@@ -47,31 +47,21 @@ def counts(n: int, units: str, n_damaged: int) -> str:
 # A damaged project, and one that may not be changed
 
 DAMAGED = "This project's database is damaged. It is neither read nor written to: no answer is stored in it any more."
-SAVE_READABLE = "Save the readable labels"
-SAVE_READABLE_HELP = (
-    "A CSV file with every entry of the label log that can be read. A project with the same buildings can import it."
+SAVE_LABELS = "Save the labels"
+SAVE_LABELS_HELP = (
+    "A CSV file with the whole history of labels from the journal. A project with the same buildings can import it."
 )
-READABLE_FILE = "labels.events.csv"
-RESTORE_HELP = "The damaged project stays as it is. Chips and runs are taken over."
+LABELS_FILE = "labels.events.csv"
+RESTORE_HELP = "With all newer labels from the journal. The damaged project stays as it is. Chips and runs are taken over."
 ELSEWHERE = "Another installation of PU-Geo made {name}. It can be viewed and exported; answers and jobs wait until you say that you trust where it comes from."
 LOOK_AT_IT = "What is in it, and work in it"
 TRUST = "I trust where this comes from"
 READ_ONLY = "You may not write to {folder}: this project can be viewed and exported, not changed. To change it, copy the folder to where you may write."
 
 
-def readable(n: int, n_buildings: int, n_unreadable: int) -> str:
-    """Return how much of the label log can be read."""
-    head = f"**{plural(n, 'entry', 'entries')}** of its label log can be read, on {plural(n_buildings, 'building')}."
-    if not n_unreadable:
-        return f"{head} None is known to be missing."
-    return f"{head} **{n_unreadable:,}** more are known of and cannot be read."
-
-
 def restore(made_at: str) -> str:
     """Return the words of the button that restores a project; `made_at` is the newest backup's, "" if there is none."""
-    return (
-        f"Restore the backup of {when(made_at)} into a new folder" if made_at else "Make a new project of what can be read"
-    )
+    return f"Restore the backup of {when(made_at)} into a new folder" if made_at else "There is no backup to restore"
 
 
 FOOTPRINTS_CHANGED = "The footprints of this project changed. Reload the page: this was asked for those of before."

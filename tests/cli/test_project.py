@@ -84,10 +84,9 @@ def test_backup_and_restore_bring_labels_back(project: Layout, run: CommandLine,
     assert len(list((tmp_path / "stick").glob("event-*-asked.gpkg"))) == 1
     click(project, "b2")
     words = run.text("restore", project.folder)
-    assert "1 newer label event was recovered" in words
-    assert "None that is known of is lost" in words
+    assert "1 newer label event was taken from the journal; none is missing there." in words
     again = tmp_path / "again.pugeo"
-    assert run.json("restore", project.folder, Path(made["path"]).stem, "--to", again)["recovered"] == 1
+    assert run.json("restore", project.folder, Path(made["path"]).stem, "--to", again)["newer_events"] == 1
     assert sorted(labeling.current_labels(Layout(again))) == ["b1", "b2"]
     assert Path(run.json("restore", project.folder, "--in-place")["damaged"]).is_file()
     assert "exclude each other" in run.refused("restore", project.folder, "--in-place", "--to", "x.pugeo")

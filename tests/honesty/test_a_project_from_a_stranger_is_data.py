@@ -32,7 +32,7 @@ from pu_geo.jobs import foreground, status, worker
 from pu_geo.project import backups, discoveries, labels, leftovers, locks, removals, runs, store, versions
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import random_audits
-from pu_geo.services.project import projects, readable_labels, recovery, removing
+from pu_geo.services.project import projects, recovery, removing
 from pu_geo.tasks.project import doctor, rounds
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
@@ -103,7 +103,7 @@ def _take(path: Path) -> None:
 
 
 DOORS: dict[str, Callable[[Path], object]] = {
-    "write_json": lambda path: write_json(path, 1), "touch": files.touch, "append_lines": lambda path: files.append_lines(path, "x\n"),
+    "write_json": lambda path: write_json(path, 1), "touch": files.touch, "append_lines": lambda path: files.append_lines(path, "x\n"), "appended": lambda path: files.appended(path, b"x\n").__enter__(),
     "write_file": lambda path: files.write_file(path, b"x"), "make_folder": lambda path: files.make_folder(path / "made"),
     "move_path to": lambda path: files.move_path(_fresh(path), path), "move_path from": lambda path: files.move_path(path, _fresh(path)),
     "remove_path": files.remove_path, "take": _take, "one_at_a_time": _lock, "sign": files.sign,
@@ -236,9 +236,9 @@ PLACES = (
     "runs/ranker-2", "runs/ranker-1/scores.npy", "runs/ranker-1/manifest.json", "backups", "backups/*.gpkg", "backups/*.json",
     "backups/.backups.lock", "checks", "checks/*.json", "queues", "queues/lock", "discoveries", "discoveries/*", "quicklooks", "quicklooks.old",
     "quicklooks.new", "federation", "project.gpkg", "project.gpkg-wal", "project.gpkg-shm", "project.gpkg-journal", "project.gpkg-new",
-    ".in_use.lock", ".in_use.host", files.MARK,
+    ".in_use.lock", ".in_use.host", "labels.jsonl", files.MARK,
 )  # fmt: skip
-QUICK = ("trash/*", "chips", "project.gpkg-new", "jobs/*/events.jsonl")
+QUICK = ("trash/*", "chips", "project.gpkg-new", "labels.jsonl")
 WAYS = ("link", "dangling", "folder", "hard link")
 
 
@@ -389,20 +389,12 @@ def _endless_view(layout: Layout, outside: Path) -> None:
         )
 
 
-def _far_page(layout: Layout, outside: Path) -> None:
-    page = 4096
-    head = struct.pack(">8I", 0x377F0682, 3007000, page, 0, 1, 2, 0, 0)
-    frame = struct.pack(">6I", 0xFFFFFFFF, 1, 1, 2, 0, 0) + bytes(page)
-    layout.gpkg.write_bytes(layout.gpkg.read_bytes()[:100])
-    layout.gpkg.with_name("project.gpkg-wal").write_bytes(head + frame)
-
-
 HEAVY: dict[str, Callable[[Layout, Path], object]] = {
     "arrays of 2 GB in 2 MB": lambda layout, _: _npz(layout, "checks/*.npz", 2 * 2**30),
     "the state of a version of 600 MB": lambda layout, _: (layout.exports / "v1" / "state.json.gz").write_bytes(
         gzip.compress(bytes(600 * 2**20), 1)
     ),
-    "labels without end": _endless_view, "a page that is far away": _far_page,
+    "labels without end": _endless_view, "a journal of 1 TB": lambda layout, _: os.truncate(layout.journal, 2**40),
     **{
         f"a backup's {name} {value!r:.20}": lambda layout, _, name=name, value=value: [
             write_json(path, {**json.loads(path.read_text()), name: value}) for path in layout.backups.glob("*.json")
@@ -421,7 +413,7 @@ def test_what_would_take_all_memory_or_never_end_ends_in_words(prepared: tuple[L
     _use(layout, outside)
     with suppress(PuGeoError):
         random_audits.newest_audit(layout)
-        readable_labels.read(layout)
+        recovery.labels_of_journal(layout)
     with suppress(PuGeoError):
         versions.read_state(layout, "v1")
     assert psutil.Process().memory_info().rss - before < 2**30

@@ -14,10 +14,10 @@ from small_parts import REPOSITORY, add_chips, add_run, click, small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.errors import ProjectError
-from pu_geo.project import store
+from pu_geo.project import backups, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.project import projects
+from pu_geo.services.project import projects, recovery
 from pu_geo.ui import texts
 from pu_geo.ui.damage_map import texts as map_texts
 
@@ -81,33 +81,26 @@ def test_each_browser_keeps_its_analyst_and_the_first_choice_is_the_machines(pro
     assert shell(project).text_input(key="analyst_name").value == "anna"
 
 
-@pytest.fixture
-def damaged(tmp_path: Path) -> Layout:
-    """A project with 600 answers, whose label log has lost a page."""
-    layout = small_project(tmp_path / "event.pugeo", 40)
-    for _ in range(15):
-        click(layout, *(f"b{i}" for i in range(40)))
-    with store.connect(layout) as db:
-        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'label_event'").fetchone()
+@pytest.mark.parametrize("has_backup", [True, False])
+def test_every_screen_of_a_damaged_project_restores_its_backup_and_saves_its_labels(
+    project: Layout, *, has_backup: bool
+) -> None:
+    if has_backup:
+        backups.make(project, "asked")
+    click(project, "b1", "b2")
+    with store.connect(project) as db:
         db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    with layout.gpkg.open("r+b") as file:
-        file.seek((root - 1) * 4096)
-        file.write(bytes(4096))
-    return layout
-
-
-def test_every_screen_shows_what_can_be_saved_and_restores_it(damaged: Layout) -> None:
-    with pytest.raises(ProjectError):
-        store.open_project(damaged.folder)
-    app = shell(damaged)
-    text = " ".join(one.value for one in (*app.error, *app.markdown))
-    assert texts.DAMAGED in text
-    assert texts.readable(600, 40, 0) in text
-    app = press(app, "restore-damaged")
-    restored = Layout(Path(app.session_state["project"]))
-    assert restored.folder.name == "event-restored.pugeo"
-    assert len(labeling.current_labels(restored)) == 40
-    assert texts.DAMAGED not in " ".join(one.value for one in app.error)
+    project.gpkg.write_bytes(project.gpkg.read_bytes()[:8192])
+    app = shell(project)
+    assert texts.DAMAGED in app.error[0].value
+    assert app.button(key="restore-damaged").disabled is not has_backup
+    assert recovery.labels_of_journal(project)[1] == 2
+    if has_backup:
+        app = press(app, "restore-damaged")
+        restored = Layout(Path(app.session_state["project"]))
+        assert restored.folder.name == "event-restored.pugeo"
+        assert [*labeling.current_labels(restored)] == ["b1", "b2"]
+        assert texts.DAMAGED not in " ".join(one.value for one in app.error)
 
 
 def test_every_screen_of_a_project_that_may_not_be_changed_is_drawn_and_changes_nothing(

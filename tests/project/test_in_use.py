@@ -73,11 +73,8 @@ def test_a_network_disk_tells_who_has_the_project(layout: Layout, monkeypatch: p
 
     monkeypatch.setattr(fcntl, "flock", flock)
     in_use.hold(layout)
-    assert not in_use.is_open_elsewhere(layout)
-    assert in_use.held_here() == [layout], "who asks has it still"
     other = in_use._held.pop(layout.folder)[0]
     in_use.hold(layout)
-    assert in_use.is_open_elsewhere(layout)
     with pytest.raises(ProjectError, match="open in another process"), in_use.alone(layout):
         pass
     os.close(other)
@@ -95,4 +92,3 @@ def test_a_disk_without_locks_holds_and_fails_nothing(layout: Layout, monkeypatc
         patch.setattr(fcntl, "flock", no_lock)
         in_use.hold(layout)
         assert in_use.held_here() == []
-        assert not in_use.is_open_elsewhere(layout)

@@ -81,7 +81,6 @@ def test_everything_that_a_kill_leaves_is_found_and_all_else_stays(tmp_path: Pat
     (job / "features.npy").write_bytes(b"half")
     copy = tmp_path / ".copy-abcdefgh"
     (copy / "project").mkdir(parents=True)
-    (copy / "now.gpkg").touch()  # of a restore that was killed as it read
     os.utime(copy / "project", (OLD, OLD))
     os.utime(copy, (OLD, OLD))
     assert len(leftovers.find(layout)) == 6, "a copy may still be under way"

@@ -1,30 +1,25 @@
-"""Restore a project: a backup of its database, with all newer rows that can still be read of the damaged one."""
+"""Restore a project: the newest good backup of its database, and all newer labels of the journal beside it."""
 
 from __future__ import annotations
 
+import csv
+import io
 import shutil
+import sqlite3
 import tempfile
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pu_geo import jobs
-from pu_geo.errors import ProjectError, writing
-from pu_geo.files import make_folder, move_path, to_change
-from pu_geo.project import backups, in_use, leftovers, recovered, removals, runs, store, swap
+from pu_geo.errors import LabelError, ProjectError, writing
+from pu_geo.files import atomic_write, make_folder, move_path, to_change
+from pu_geo.project import backups, contents, history, in_use, journal, labels, removals, runs, schema, store, swap
 from pu_geo.project.backups import Backup
-from pu_geo.project.layout import SUFFIX, Layout, find_project
-from pu_geo.project.recovered import Recovered
+from pu_geo.project.layout import JOURNAL, SUFFIX, Layout, find_project, writable_target
 from pu_geo.services.project.copying import copy_files
+from pu_geo.spreadsheets import guarded
 from pu_geo.wording import listed, plural, when
-
-_ONE = {
-    "footprints": "footprint", "scene": "scene", "chip_set": "chip set", "run": "run", "pinned_run": "run to show",
-    "threshold": "threshold", "decision": "decision", "choice": "setting", "areas": "area", "aoi_log": "outline of the area",
-    "former": "place of a removed building", "intake": "imported file", "empty_step": "empty undo", "pugeo_meta": "project fact",
-    "gpkg_spatial_ref_sys": "coordinate system", "removal": "removal", "removal_end": "removal that was undone or made final",
-}  # fmt: skip
-"""Table -> one of its rows, for people."""
 
 
 @dataclass(frozen=True)
@@ -32,57 +27,52 @@ class Restored:
     """What a restore did.
 
     Attributes:
-        backup: it was made from; None where there was none, and all of it is what could be read.
-        rows: that were newer than the backup.
-        runs: ids of runs that were known again by their folders.
+        backup: it was made from.
+        n_events: label events that the backup lacked, put in from the journal.
+        n_missing: label events that came between these and are not in the journal, or make no sense.
+        n_unreadable: lines of the journal that cannot be read, or are of another project.
+        runs: ids of runs that the backup lacked and that were known again by their folders.
         damaged: the database that was there before, where another one took its place.
     """
 
     layout: Layout
-    backup: Backup | None
-    rows: Recovered
+    backup: Backup
+    n_events: int
+    n_missing: int
+    n_unreadable: int
     runs: list[str]
-    damaged: Path | None
+    damaged: Path | None = None
 
     @property
     def notes(self) -> list[str]:
         """What a person should know of it, a sentence each."""
-        if self.backup is None:
-            head = f"There was no backup. {self.layout.folder} holds what can be read of the database."
-        else:
-            head = f"{self.layout.folder} holds the backup of {when(self.backup.made_at)}, and what was newer."
-        lost = f" {plural(self.rows.unreadable, 'label event')} that came after it cannot be read."
-        if not self.rows.unreadable:
-            lost = "" if self.rows.left_out else " None that is known of is lost."
-        notes = [head, f"{plural(self.rows.events, 'newer label event was', 'newer label events were')} recovered.{lost}"]
-        if self.rows.left_out:
-            notes.append(
-                f"{plural(self.rows.left_out, 'event')} can be read and could not be taken over: what it undoes or means is lost."
-            )
-        if self.rows.others:
-            named = ", ".join(plural(n, _ONE.get(table, f"row of {table}")) for table, n in self.rows.others.items())
-            notes.append(f"Newer besides, and recovered: {named}.")
-        if self.rows.is_older:
-            notes.append(
-                "Scenes, footprints or chips were removed or replaced after the backup, and what the project has of them since cannot be "
-                "read as a whole. The restored project has those of the backup: remove or replace them again where you want that."
-            )
-        if self.runs:
-            notes.append(f"{plural(len(self.runs), 'run')} known again by the folder: {', '.join(self.runs)}.")
-        if self.damaged:
-            notes.append(f"The database that was there before is kept as {self.damaged.name}.")
-        return notes
+        made_at, missing = (
+            when(self.backup.made_at),
+            plural(self.n_missing, "more is", "more are") if self.n_missing else "none is",
+        )
+        newer = plural(self.n_events, "newer label event was", "newer label events were")
+        notes = [
+            f"{self.layout.folder} holds the backup of {made_at}.",
+            f"{newer} taken from the journal; {missing} missing there.",
+            f"{plural(self.n_unreadable, 'line')} of the journal cannot be read." if self.n_unreadable else "",
+            ""
+            if self.layout.journal.is_file()
+            else f"There is no journal ({JOURNAL}): labels since then, if any, are lost.",
+            f"{plural(len(self.runs), 'run')} known again by the folder: {', '.join(self.runs)}." if self.runs else "",
+            f"What else changed after {made_at} was not restored: scenes, footprints, chips, decisions, thresholds and other choices are as "
+            "they were then, and what was removed since is back.",
+            f"The database that was there before is kept as {self.damaged.name}." if self.damaged else "",
+        ]
+        return [note for note in notes if note]
 
     def facts(self) -> dict[str, object]:
         """Return the same for machines."""
         return {
             "project": str(self.layout.folder),
-            "backup": str(self.backup.path) if self.backup else None,
-            "recovered": self.rows.events,
-            "unreadable": self.rows.unreadable,
-            "left_out": self.rows.left_out,
-            "other_rows": dict(self.rows.others),
-            "is_older": self.rows.is_older,
+            "backup": str(self.backup.path),
+            "newer_events": self.n_events,
+            "missing_events": self.n_missing,
+            "unreadable_lines": self.n_unreadable,
             "runs": self.runs,
             "damaged": str(self.damaged) if self.damaged else None,
         }
@@ -94,46 +84,43 @@ def find(path: str) -> Layout:
     return layout if layout.folder.suffix == SUFFIX and backups.newest(layout) else find_project(path)
 
 
-def backup_of(layout: Layout, named: str | None) -> Backup | None:
-    """Return the backup of a name or path, verified; the newest if None, and None where there is none.
+def backup_of(layout: Layout, named: str | None) -> Backup:
+    """Return the backup of a name or path, verified; the newest that is whole if None.
 
     Raises:
         ProjectError: if there is no such backup, it is damaged, or it is of another project.
     """
     found = backups.all_backups(layout)
     if named is None:
-        chosen = found[0] if found else None
-    else:
-        paths = (Path(named).expanduser().resolve(), layout.backups / named, layout.backups / f"{named}.gpkg")
-        path = next((path for path in paths if path.is_file()), None)
-        chosen = next((one for one in found if one.path == path), None) or (backups.read(path) if path else None)
-        if chosen is None:
-            known = listed([one.path.name for one in found]) or "none"
+        if (whole := next((one for one in found if not backups.verify(one)), None)) is None:
             raise ProjectError(
-                f"{named} is no backup of {layout.folder.name}, or the JSON file that belongs beside it is missing. "
-                f"Its backups are: {known}.",
-                f"Name one of them, or leave it out to take the newest: pu-geo restore {layout.folder}.",
+                f"There is no backup of {layout.folder.name}{' that is whole' if found else ''}, so nothing was restored.",
+                f"`pu-geo export-labels {layout.folder.name} --out labels.csv` saves the labels of its journal; in a new project with the "
+                "same footprints, `pu-geo label NEW.pugeo --import labels.events.csv --rebuild --same-footprints` stores them again.",
+                kind="corrupt",
             )
-    if chosen is not None:
-        _check(layout, chosen, found)
-    return chosen
-
-
-def _check(layout: Layout, chosen: Backup, found: list[Backup]) -> None:
+        return whole
+    paths = (Path(named).expanduser().resolve(), layout.backups / named, layout.backups / f"{named}.gpkg")
+    path = next((path for path in paths if path.is_file()), None)
+    chosen = next((one for one in found if one.path == path), None) or (backups.read(path) if path else None)
+    if chosen is None:
+        known = listed([one.path.name for one in found]) or "none"
+        raise ProjectError(
+            f"{named} is no backup of {layout.folder.name}, or the JSON file that belongs beside it is missing. "
+            f"Its backups are: {known}.",
+            f"Name one of them, or leave it out to take the newest: pu-geo restore {layout.folder}.",
+        )
     if wrong := backups.verify(chosen):
-        older = next((one for one in found if one.made_at < chosen.made_at and not backups.verify(one)), None)
         raise ProjectError(
             f"The backup {chosen.path.name} cannot be used: {wrong}.",
-            f"Restore the next older one: pu-geo restore {layout.folder} {older.path.name}."
-            if older
-            else "There is no older one that is whole.",
+            f"Take the newest one that is whole: pu-geo restore {layout.folder}.",
             kind="corrupt",
         )
-    ours = {one.project_id for one in found if one.project_id}
-    if chosen.project_id and ours and chosen.project_id not in ours:
+    if any(one.project_id != chosen.project_id for one in found[:1]):
         raise ProjectError(
             f"The backup {chosen.path.name} is of another project than {layout.folder.name}.", "Name a backup of this one."
         )
+    return chosen
 
 
 def restored_folder(layout: Layout) -> Path:
@@ -146,19 +133,19 @@ def restored_folder(layout: Layout) -> Path:
 
 
 def restore(layout: Layout, named: str | None = None, *, to: str | None = None) -> Restored:
-    """Make a project in a new folder from a backup and what is newer and can be read; the old one stays as it is.
+    """Make a project in a new folder from a backup and the newer labels of the journal; the old one stays as it is.
 
-    What was removed since the backup stays removed, and can be brought back as in the old one. Where the log of removals, or what a
-    removal or replacement of scenes, footprints or chips left, cannot be read as a whole, these are as in the backup, files included.
+    What else changed since the backup is as it was then; files of what was removed since are in their places again.
 
     Chips, runs and quicklooks, which never change, become hard links where the file system has these.
 
     Args:
-        named: name or path of the backup; the newest if None.
+        named: name or path of the backup; the newest that is whole if None.
         to: folder to make, ending in ".pugeo"; `restored_folder` if None.
 
     Raises:
-        ProjectError: see `backup_of`; also if the folder is there already, or the disk is full. Nothing was made then.
+        ProjectError: see `backup_of`; also if the journal is of another history than the backup, the folder is there already, or the
+            disk is full. Nothing was made then.
     """
     folder = Path(to).expanduser().resolve() if to else restored_folder(layout)
     if folder.suffix != SUFFIX or layout.folder in folder.parents:
@@ -176,16 +163,15 @@ def restore(layout: Layout, named: str | None = None, *, to: str | None = None) 
             made = Layout(Path(place) / "project")
             never_change = (layout.path(name) for name in ("chips", "runs", "quicklooks", "discoveries"))
             copy_files(layout, made, linked=[*never_change])
-            source = _source(layout, Path(place))
-            rows, found = _build(layout, backup, made, source, named=made)
+            done = _build(made, backup, made)
             removals.settle(made)
             in_use.let_go(made)
             move_path(made.folder, folder)
-    return Restored(Layout(folder), backup, rows, found, None)
+    return replace(done, layout=Layout(folder))
 
 
 def restore_in_place(layout: Layout, named: str | None = None) -> Restored:
-    """Put a backup, with what is newer and can be read, into the place of the project's database, which is kept beside it.
+    """Put a backup with the newer labels of the journal into the place of the project's database, which is kept beside it.
 
     Raises:
         ProjectError: see `restore`; of kind "busy" if another process has the project open, or a job of it is active. The
@@ -203,53 +189,63 @@ def restore_in_place(layout: Layout, named: str | None = None) -> Restored:
         backup = backup_of(layout, named)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=layout.folder) as place:
             made = Layout(Path(place))
-            source = layout.gpkg if layout.gpkg.is_file() else None
-            rows, found = _build(layout, backup, made, source, named=layout)
+            done = _build(made, backup, layout)
             damaged = swap.put(layout, made.gpkg)
     removals.settle(layout)
-    return Restored(layout, backup, rows, found, damaged)
+    return replace(done, damaged=damaged)
 
 
-def _source(layout: Layout, place: Path) -> Path | None:
-    """Return the file to read newer rows from: the database itself, or, where another process writes to it, a whole copy."""
-    if not layout.gpkg.is_file():
-        return None
-    if in_use.is_open_elsewhere(layout):
-        with suppress(Exception):  # whatever is wrong with it: what can be read is read from the file itself
-            backups.copy_database(layout.gpkg, place / leftovers.NOW)
-            if not backups.quick_check(place / leftovers.NOW):
-                return place / leftovers.NOW
-    return layout.gpkg
-
-
-def _build(
-    layout: Layout, backup: Backup | None, made: Layout, source: Path | None, *, named: Layout
-) -> tuple[Recovered, list[str]]:
-    """Write the database of `made`.
-
-    Args:
-        named: whose folders of runs count.
-    """
-    if backup is not None:
-        shutil.copyfile(backup.path, made.gpkg)
-    else:
-        store.write_empty(made.gpkg, layout.folder.stem)
-    with store.connect(made) as db:
-        rows = (
-            Recovered()
-            if source is None
-            else recovered.merge(db, source, is_new=backup is None, trash=removals.buildings_in_trash(layout))
-        )
-        with store.transaction(db):
-            found = runs.register(db, named)
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    in_use.let_go(made)
-    if backup is None and not rows.events and not rows.others.get("footprints"):
+def _build(made: Layout, backup: Backup, layout: Layout) -> Restored:
+    """Write the database of `made`, with the newer labels and the runs of `layout`."""
+    shutil.copyfile(backup.path, made.gpkg)
+    found = journal.read(layout, backup.project_id)
+    with closing(sqlite3.connect(made.gpkg)) as db, db:  # not by `store.transaction`: they are in the journal already
+        n_events = history.complete(db, found.rows)
+    if n_events is None:
         raise ProjectError(
-            f"There is no backup of {layout.folder.name}, and nothing of its database can be read. Nothing was changed.",
-            "Is there a copy of the folder on another disk, or an exported label history (.events.csv)? Start a new project with these.",
+            f"{layout.journal.name} of {layout.folder.name} is the journal of another history than that of the backup {backup.path.name}. "
+            "Nothing was restored.",
+            f"Name another backup, or move {layout.journal.name} elsewhere to restore the backup alone.",
             kind="corrupt",
         )
+    with store.connect(made) as db:
+        with store.transaction(db):
+            known_again = runs.register(db, layout)
+            contents.note_restored(db)
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    in_use.let_go(made)
     if wrong := backups.quick_check(made.gpkg):
         raise ProjectError(f"The restored database is not whole: {wrong}. Nothing was changed.", "Restore an older backup.")
-    return rows, found
+    last = max([backup.at_event, *(row["event"] for row in found.rows)])
+    return Restored(layout, backup, n_events, last - backup.at_event - n_events, found.n_unreadable, known_again)
+
+
+def labels_of_journal(layout: Layout) -> tuple[str, int, int]:
+    """Return the journal as CSV, as `pu-geo export-labels` writes a history, its events, and its lines and events that are left out."""
+    found, text = journal.read(layout), io.StringIO(newline="")
+    table = csv.writer(text)
+    table.writerow(history.COLUMNS)
+    with closing(sqlite3.connect(":memory:")) as db:
+        db.executescript(schema.CREATE)
+        n = history.complete(db, found.rows) or 0
+        for row in history.rows(db, at=labels.NEWEST):
+            table.writerow([guarded(cell) if isinstance(cell, str) else cell for cell in row])
+    return text.getvalue(), n, found.n_unreadable + len(found.rows) - n
+
+
+def save_labels(layout: Layout, path: str) -> dict[str, object]:
+    """Write the journal of a damaged project as `<stem>.events.csv`, beside where its labels would go.
+
+    Returns:
+        {"events_out": file, "n_events", "n_unreadable": lines and events of the journal that are left out}
+
+    Raises:
+        LabelError: if the place cannot be used.
+        ProjectError: if the journal cannot be read.
+    """
+    target = Path(path)
+    out = writable_target(str(target.with_name(f"{target.stem.removesuffix('.events')}.events.csv")), LabelError)
+    content, n, n_unreadable = labels_of_journal(layout)
+    with writing(out, LabelError), atomic_write(out) as temporary:
+        temporary.write_text(content, encoding="utf-8", newline="")
+    return {"events_out": str(out), "n_events": n, "n_unreadable": n_unreadable}

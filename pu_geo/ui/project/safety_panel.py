@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import streamlit as st
 
 from pu_geo import jobs
@@ -34,7 +32,11 @@ def draw(layout: Layout) -> None:
                 texts.BACK_UP, lambda: backups.make(layout, "asked"), key="back-up", icon=":material/save:",
             )  # fmt: skip
             if found:
-                _restore(layout, found)
+                with st.popover(texts.RESTORE, icon=":material/history:"):
+                    st.caption(texts.RESTORE_ABOUT)
+                    own = f"restore-to-{projects.token_of(layout)}"  # and not another project's of this session
+                    folder = st.text_input(texts.RESTORE_TO, str(recovery.restored_folder(layout)), key=own)
+                    frame.button(texts.RESTORE_NOW, lambda: _restored(layout, folder), key="restore-now", type="primary")
             frame.button(
                 texts.CHECK, lambda: jobs.start(layout, "doctor", {}), key="check-project", icon=":material/health_and_safety:",
                 disabled=job_card.is_busy(layout, "safety"),
@@ -51,17 +53,8 @@ def _line(backup: Backup) -> str:
     )
 
 
-def _restore(layout: Layout, found: list[Backup]) -> None:
-    with st.popover(texts.RESTORE, icon=":material/history:"):
-        st.caption(texts.RESTORE_ABOUT)
-        chosen = st.selectbox(texts.RESTORE_FROM, found, format_func=_line, key="restore-from")
-        own = f"restore-to-{projects.token_of(layout)}"  # and not another project's of this session
-        folder = st.text_input(texts.RESTORE_TO, str(recovery.restored_folder(layout)), key=own)
-        frame.button(texts.RESTORE_NOW, lambda: _restored(layout, chosen.path, folder), key="restore-now", type="primary")
-
-
-def _restored(layout: Layout, path: Path, folder: str) -> None:
-    done = recovery.restore(layout, str(path), to=str(projects.with_ending(folder)) if folder else None)
+def _restored(layout: Layout, folder: str) -> None:
+    done = recovery.restore(layout, to=str(projects.with_ending(folder)) if folder else None)
     frame.use(projects.open_project(str(done.layout.folder)))
     st.session_state["restored"] = done.notes
 

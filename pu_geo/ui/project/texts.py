@@ -79,19 +79,16 @@ NO_BACKUP = "There is no backup yet."
 LAST_BACKUP = "Last backup: {backup}"
 BACKUP = "{when} · {reason} · labels up to event {n} · {size}"
 REASONS = {
-    "daily": "daily backup", "removal": "before a removal", "asked": "backup on request",
+    "daily": "daily backup", "job": "after a job", "removal": "before a removal", "asked": "backup on request",
 }  # fmt: skip
 BACKUPS_ABOUT = (
-    "A project that is open is backed up once a day, if something changed; {kept} are kept, in {folder}. They hold labels, "
-    "footprints and lists of runs. Copy one to another disk now and then."
+    "A project is backed up once a day while it is open, if something changed, and after each job that changes scenes, footprints or "
+    "chips; {kept} of each kind are kept, in {folder}. They hold labels, footprints and lists of runs. Copy one to another disk now and then."
 )
 DAILY_FAILED = "The daily backup failed."
 BACK_UP = "Back up now"
 RESTORE = "Restore"
-RESTORE_ABOUT = (
-    "Makes a project in a new folder. It has the backup and all newer labels that can be read; this project stays as it is."
-)
-RESTORE_FROM = "Backup"
+RESTORE_ABOUT = "Makes a project in a new folder, of the newest backup that is whole and all newer labels; what else changed since is not in it. This project stays as it is."
 RESTORE_TO = "New folder"
 RESTORE_NOW = "Restore into this folder"
 CHECK = "Check this project"

@@ -1,8 +1,10 @@
-"""A project is restored: from a backup, with all that is newer and can still be read."""
+"""A project is restored: the newest good backup, and every newer label of the journal."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import json
 import os
 import random
 import shutil
@@ -10,30 +12,30 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from cli_parts import CommandLine
 from damage_parts import checkpoint, overwrite, page_of
-from small_parts import REPOSITORY, add_run, answer, click, square_table, unheld_job
+from small_parts import REPOSITORY, add_run, answer, click, small_project, unheld_job
 
-from pu_geo import jobs
+from pu_geo import files, jobs
 from pu_geo.errors import ProjectError
-from pu_geo.project import backups, choices, contents, decisions, in_use, labels, recovered, runs, store, swap
+from pu_geo.jobs import worker
+from pu_geo.project import backups, contents, history, in_use, journal, labels, runs, store, swap
+from pu_geo.project.history import PastEvent
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelOp
 from pu_geo.services.project import recovery
-
-COLUMNS = "event, op, building_id, label, analyst, at, screen, kind, undoes, act, origin_at, origin_kind, imported_by, answer, grade, absent_types"
 
 
 def log_of(layout: Layout) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(layout.gpkg)) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        return db.execute(f"SELECT {COLUMNS} FROM label_event ORDER BY event").fetchall()
+        return db.execute("SELECT * FROM label_event ORDER BY event").fetchall()
 
 
 def next_acts(layout: Layout) -> list[str | None]:
@@ -42,114 +44,253 @@ def next_acts(layout: Layout) -> list[str | None]:
 
 
 def work(layout: Layout, n: int, seed: int = 0) -> None:
-    """Let three analysts click, undo and redo."""
+    """Let three analysts click, undo and redo, and import what others did."""
     drawn = random.Random(seed)
     with store.connect(layout) as db:
         for number in range(n):
             analyst, kind = drawn.choice(["ann", "bob", "eve"]), drawn.choice(["set"] * 5 + ["undo", "undo", "redo"])
-            op = LabelOp(f"op-{seed}-{number}", step=kind)  # type: ignore[arg-type]
+            op, some = f"op-{seed}-{number}", drawn.sample(range(20), 1 + number % 3)
+            ops = [LabelOp(op, step=kind)]  # type: ignore[arg-type]
             if kind == "set":
                 label = drawn.choice(["positive", "not_damaged", "cleared"])
-                absent = ["roof", "walls"][: number % 3] if label == "positive" else []
-                op = LabelOp(op.op, f"b{drawn.randrange(20)}", label, absent_types=absent)  # type: ignore[arg-type]
-            assert not labels.append(db, [op], analyst=analyst, screen="map")[0].error
+                more = {"absent_types": ["ü 'roof\"\n"], "grade": "major"} if label == "positive" and number % 2 else {}
+                ops = [LabelOp(f"{op}-{i}", f"b{i}", label, op, comment="\u2028é" * (number % 2), **more) for i in some]  # type: ignore[arg-type]
+            assert not any(ack.error for ack in labels.append(db, ops, analyst=analyst, screen="map"))
+        past = [
+            PastEvent(i + 1, LabelOp(f"p-{seed}-{i}", "b3", shown="audit", inclusion=1 / 3, analyst="far", at=store.now()), kind, about)  # type: ignore[arg-type]
+            for i, (kind, about) in enumerate([("set", None), ("simulated", None), ("undo", 1), ("redo", 1), ("import", None)])
+        ]  # fmt: skip
+        assert not any(ack.error for ack in history.replay(db, past, importer="eve", act=f"import-{seed}"))
 
 
-def test_all_that_is_newer_than_the_backup_comes_back(project: Layout) -> None:
-    work(project, 60)
+def zero_half(layout: Layout) -> None:
+    checkpoint(layout)
+    content = layout.gpkg.read_bytes()
+    layout.gpkg.write_bytes(content[: len(content) // 2] + bytes(len(content) // 2))
+
+
+def cut(layout: Layout) -> None:
+    checkpoint(layout)
+    os.truncate(layout.gpkg, layout.gpkg.stat().st_size // 3)
+
+
+def without_its_log(layout: Layout) -> None:
+    """Put another file into the place of the log beside the database, and of the database one from before the clicks."""
+    in_use.let_go(layout)
+    shutil.copy(backups.all_backups(layout)[0].path, layout.gpkg)
+    for end in ("-wal", "-shm"):
+        layout.gpkg.with_name(f"project.gpkg{end}").write_bytes(b"x" * 5000)
+
+
+WAYS: dict[str, Callable[[Layout], object]] = {
+    "a page of the labels": lambda layout: overwrite(layout, page_of(layout, "label_event")),
+    "the first page": lambda layout: overwrite(layout, 1), "half of it is zeros": zero_half, "cut off": cut,
+    "gone": lambda layout: (checkpoint(layout), layout.gpkg.unlink()), "an older file": without_its_log, "nothing": checkpoint,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("way", "in_place"), [(way, i % 2 == 1) for i, way in enumerate(WAYS)])
+def test_whatever_is_damaged_every_acknowledged_label_comes_back_as_it_was(
+    project: Layout, way: str, *, in_place: bool
+) -> None:
+    work(project, 15)
     backup = backups.make(project, "asked")
-    work(project, 90, seed=1)
-    with store.connect(project) as db:
-        decisions.decide(db, "d1", "selection", "roofs", {"building_ids": ["b1"]}, analyst="ann")
-        choices.put(db, "grades", choices.get(db, "grades", [{"id": "gone", "name": "Gone", "damage_class": "destroyed"}]))
-        contents.add_footprints(db, replace(square_table(25), building_ids=[f"b{i}" for i in range(25)]))
-    click(project, "b24")
-    before, current = log_of(project), store.call(project, labels.current)
-    stacks = next_acts(project)
-    overwrite(project, page_of(project, "scene"))
-    done = recovery.restore(project)
-    assert done.layout.folder == project.folder.with_name("event-restored.pugeo")
+    work(project, 25, seed=1)
+    before, current, stacks = log_of(project), store.call(project, labels.current), next_acts(project)
+    assert len(before) == len(journal.read(project).rows)
+    WAYS[way](project)
+    layout = recovery.find(str(project.folder))
+    done = recovery.restore_in_place(layout) if in_place else recovery.restore(layout)
     assert log_of(done.layout) == before
-    assert (done.rows.events, done.rows.unreadable, done.rows.left_out) == (before[-1][0] - backup.at_event, 0, 0)
+    assert (done.n_events, done.n_missing, done.n_unreadable) == (before[-1][0] - backup.at_event, 0, 0)  # type: ignore[operator]
     assert store.call(done.layout, labels.current) == current
     assert next_acts(done.layout) == stacks
-    assert store.call(done.layout, decisions.standing, "selection")["roofs"].facts == {"building_ids": ["b1"]}
-    assert store.call(done.layout, contents.count_footprints) == 25
-    assert done.rows.others == {"footprints": 5, "decision": 1, "choice": 1, "empty_step": done.rows.others["empty_step"]}
-    assert "None that is known of is lost" in done.notes[1]
-    assert "None that" not in " ".join(replace(done, rows=replace(done.rows, unreadable=2)).notes)
+    work(done.layout, 8, seed=2)
+    assert len(log_of(done.layout)) == len(journal.read(done.layout).rows)
+    assert log_of(recovery.restore(done.layout, str(backup.path)).layout) == log_of(done.layout)
 
 
-LOST = [pytest.param(i, marks=pytest.mark.ci if i == 1 else pytest.mark.long(part="lost")) for i in range(1, 12)]
+def test_without_a_backup_the_history_of_the_journal_makes_a_project_anew(
+    project: Layout, run: CommandLine, tmp_path: Path
+) -> None:
+    work(project, 25)
+    before = log_of(project)
+    cut(project)
+    assert "There is no backup" in run.refused("restore", project.folder)
+    assert [path.name for path in tmp_path.iterdir()] == [project.folder.name]
+    found = run.json("export-labels", project.folder, "--out", tmp_path / "l.csv")
+    assert (found["n_events"], found["n_unreadable"]) == (len(before), 0)
+    made = small_project(tmp_path / "new.pugeo")
+    run("label", made.folder, "--import", found["events_out"], "--rebuild", "--same-footprints")
+    assert [row[:10] for row in log_of(made)] == [row[:10] for row in before]
+    assert next_acts(made) == next_acts(recovery.restore(made, backups.make(made, "asked").path.name).layout)
 
 
-@pytest.mark.parametrize("seed", [0, *LOST])
-def test_whatever_page_is_gone_the_log_goes_on_and_every_event_is_accounted_for(project: Layout, seed: int) -> None:
-    drawn = random.Random(seed)
-    work(project, 100, seed=100 + seed)
-    backup = backups.make(project, "asked")
-    work(project, 200, seed=200 + seed)
-    whole, n = log_of(project), store.call(project, labels.last_event)
-    pages = project.gpkg.stat().st_size // 4096
-    overwrite(project, drawn.randrange(2, pages), drawn.randrange(1, 4))
+_KILLED = """
+    import os, signal, sys
+    from contextlib import contextmanager
+    from pathlib import Path
+    from pu_geo.project import journal, labels, store
+    from pu_geo.project.layout import Layout
+    from pu_geo.records import LabelOp
+    written = journal.written
+    @contextmanager
+    def killed(*args, **more):
+        with written(*args, **more):
+            os.kill(os.getpid(), signal.SIGKILL)
+            yield
+    journal.written = killed
+    ops = [LabelOp(op, "b5", "positive") for op in ("lost-1", "lost-2")]
+    store.call(Layout(Path(sys.argv[1])), labels.append, ops, analyst="ann", screen="map")
+"""
+
+
+@pytest.mark.parametrize("is_sent_again", [True, False])
+def test_a_kill_between_journal_and_database_changes_nothing(project: Layout, *, is_sent_again: bool) -> None:
+    click(project, "b1")
+    backups.make(project, "asked")
+    assert in_child(_KILLED, project.folder) == -9
+    assert [row["op"] for row in journal.read(project).rows][1:] == ["lost-1", "lost-2"]
+    assert len(log_of(project)) == 1
+    if is_sent_again:
+        answer(project, LabelOp("lost-1", "b5", "positive"), LabelOp("lost-2", "b5", "positive"))
+    click(project, "b7", label="not_damaged")
     done = recovery.restore(project)
-    there = log_of(done.layout)
-    assert {*there} <= {*whole}
-    assert len(there) == backup.at_event + done.rows.events
-    assert done.rows.events + done.rows.left_out + done.rows.unreadable == n - backup.at_event
-    work(done.layout, 60, seed=300 + seed)  # undo and redo go on for everybody
+    assert log_of(done.layout) == log_of(project)
+    assert (done.n_missing, len(log_of(project))) == (0, 4 if is_sent_again else 2)
 
 
-@pytest.mark.parametrize(("gone", "kept"), [("x", ["w"]), ("y", ["x", "w"])])
-def test_an_undo_of_a_lost_click_is_left_out(project: Layout, tmp_path: Path, gone: str, kept: list[str]) -> None:
+@pytest.mark.parametrize("fails", ["fsync", "write", "commit"])
+def test_what_the_disk_does_not_take_is_not_stored(project: Layout, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
+    click(project, "b1")
+    before = project.journal.read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if fails == "fsync":
+            patch.setattr(files.os, "fsync", full)
+        elif fails == "write":
+            patch.setattr(files.os, "fdopen", lambda *_, **__: full())
+        with store.connect(project) as db:
+            if fails == "commit":
+                db.execute("PRAGMA max_page_count = 1")
+                db.execute(f"PRAGMA max_page_count = {db.execute('PRAGMA page_count').fetchone()[0]}")
+            ops = [LabelOp(f"x-{i}", f"b{i % 20}", "positive", comment="x" * 500) for i in range(500)]
+            with pytest.raises((ProjectError, sqlite3.OperationalError), match=r"full|No space"):
+                labels.append(db, ops, analyst="ann", screen="map")
+    assert (project.journal.read_bytes(), len(log_of(project))) == (before, 1)
+    click(project, "b2")
+    assert [row["event"] for row in journal.read(project).rows] == [1, 2]
+
+
+def line_of(layout: Layout, **changed: object) -> bytes:
+    """Return a line as PU-Geo would write it, of event 3, with other values."""
+    row = {
+        **journal.read(layout).rows[1],
+        "event": 3,
+        "op": "new",
+        "act": "new",
+        "project": store.call(layout, store.project_id),
+    }
+    return journal._line(row | changed).encode()
+
+
+NONSENSE: tuple[dict[str, object], ...] = (
+    {"label": "rubble"}, {"label": []}, {"damage_types": "[1]"}, {"damage_types": "{"}, {"at": "yesterday"}, {"building_id": 7}, {"act": ""},
+    {"op": "x" * 900}, {"undoes": 1}, {"kind": "undo", "undoes": 9}, {"kind": "undo", "undoes": [1]}, {"answer": 2**70}, {"event": 2**70},
+    {"event": "3"}, {"inclusion": float("nan")}, {"imported_by": "\0"}, {"project": "another"}, {"comment": {}}, {"shown": "audit"},
+)  # fmt: skip
+
+
+def test_a_journal_is_data_and_lines_that_make_no_sense_are_counted_and_left_out(project: Layout) -> None:
     click(project, "b1")
     backup = backups.make(project, "asked")
+    click(project, "b2")
+    good, injected = project.journal.read_bytes(), {"op) VALUES (9); DROP TABLE label_event; --": 1}
+    lines = [line_of(project, **changed) for changed in NONSENSE]
+    lines += [b"{}\n", b"[" * 60_000 + b"\n", bytes(200_000) + b"\n", line_of(project).replace(b"positive", b"cleared")]
+    for line in lines:
+        project.journal.write_bytes(good + line)
+        found = journal.read(project, backup.project_id)
+        with closing(sqlite3.connect(backup.path)) as db:
+            assert history.complete(db, found.rows) == 1, line[:200]
+            db.rollback()
+        assert found.n_unreadable + len(found.rows) - 2 > 0, line[:200]
+    project.journal.write_bytes(
+        bytes(200_000) + b"\n" + good + line_of(project, **injected) + line_of(project, event=4)[:-9]
+    )
+    done = recovery.restore(project)
+    assert [row[:4] for row in log_of(done.layout)] == [*(row[:4] for row in log_of(project)), (3, "new", "b2", "positive")]
+    assert (done.n_events, done.n_unreadable) == (2, 4), "the line without end in pieces"
+
+
+def test_the_undo_of_a_lost_click_is_left_out_and_counted(project: Layout) -> None:
+    click(project, "b1")
+    backups.make(project, "asked")
     answer(project, LabelOp("x", "b2", "positive"), LabelOp("y", step="undo"), LabelOp("z", step="redo"))
-    answer(project, LabelOp("w", "b2", "positive"))
-    damaged = tmp_path / "damaged.gpkg"
-    backups.copy_database(project.gpkg, damaged)
-    with closing(sqlite3.connect(damaged)) as db, db:
-        db.execute("DROP TRIGGER label_event_no_delete")
-        db.execute("DELETE FROM label_event WHERE op = ?", (gone,))
-    checkpoint(project)
-    project.gpkg.write_bytes(backup.path.read_bytes())
-    found = store.call(project, recovered.merge, damaged)
-    assert [row[1] for row in log_of(project)][1:] == kept
-    assert (found.unreadable, found.left_out) == (1, 3 - len(kept))
-    answer(project, LabelOp("again", step="undo"))
-    assert set(store.call(project, labels.current_labels)) == ({"b1"} if gone == "x" else {"b1", "b2"})
+    answer(project, LabelOp("w", "b3", "positive"))
+    lines = project.journal.read_bytes().splitlines(keepends=True)
+    project.journal.write_bytes(b"".join([lines[0], lines[1].replace(b"b2", b"b9"), *lines[2:]]))
+    done = recovery.restore(project)
+    assert [row[1] for row in log_of(done.layout)][1:] == ["w"]
+    assert (done.n_events, done.n_missing, done.n_unreadable) == (1, 3, 1)
+    assert any("3 more are missing" in note for note in done.notes)
+    answer(done.layout, LabelOp("again", step="undo"))
+    assert set(store.call(done.layout, labels.current_labels)) == {"b1"}
 
 
-def test_an_operation_whose_number_is_taken_gets_a_new_one(project: Layout, tmp_path: Path) -> None:
-    """Two copies of a project went on by themselves; the backup is of the other one."""
+def test_a_journal_of_another_history_is_refused(project: Layout, tmp_path: Path) -> None:
     click(project, "b1")
     backups.make(project, "asked")
     other = recovery.restore(project, to=str(tmp_path / "other.pugeo")).layout
     answer(other, LabelOp("theirs", "b2", "positive"), analyst="bob")
-    answer(project, LabelOp("ours", "b3", "not_damaged"), LabelOp("back", step="undo"))
+    answer(project, LabelOp("ours", "b3", "not_damaged"))
     backup = backups.make(other, "asked", tmp_path / "stick")
-    done = recovery.restore(project, str(backup.path))
-    numbers = [(row[0], row[1], row[8]) for row in log_of(done.layout)][1:]
-    assert numbers == [(2, "theirs", None), (3, "ours", None), (4, "back", 3)]
-    assert store.call(done.layout, labels.current_labels) == {"b1": "positive", "b2": "positive"}
+    with pytest.raises(ProjectError, match="another history"):
+        recovery.restore(project, str(backup.path))
+    project.journal.rename(tmp_path / "elsewhere")
+    assert log_of(recovery.restore(project, str(backup.path)).layout) == log_of(other)
+
+
+def test_labels_of_buildings_that_the_backup_lacks_stay_in_the_log_and_in_no_count(project: Layout) -> None:
+    click(project, "b1", "b9")
+    oldest = backups.make(project, "asked")
+    with closing(sqlite3.connect(oldest.path)) as db, db:
+        db.execute("DELETE FROM footprints WHERE building_id = 'b9'")
+    facts = json.loads(oldest.path.with_suffix(".json").read_text())
+    facts |= {"sha256": backups.sha256_of(oldest.path), "n_bytes": oldest.path.stat().st_size}
+    oldest.path.with_suffix(".json").write_text(json.dumps(facts))
+    click(project, "b9", "b2")
+    done = recovery.restore(project)
+    assert log_of(done.layout) == log_of(project)
+    assert set(store.call(done.layout, labels.current_labels)) == {"b1", "b2"}
 
 
 def test_runs_made_since_the_backup_are_there_with_their_scores(project: Layout) -> None:
     backups.make(project, "asked")
-    add_run(project, "by-row")
     add_run(project, "by-folder", scores=np.linspace(1, 0, 20))
     add_run(project, "broken")
     (project.folder / "runs" / "broken" / "scores.npy").write_bytes(b"half")
-    with closing(sqlite3.connect(project.gpkg)) as db, db:
-        db.execute("DELETE FROM run WHERE run_id <> 'by-row'")
     done = recovery.restore(project)
     assert done.runs == ["by-folder"]
     with store.connect(done.layout) as db:
-        assert {facts.run_id for facts in runs.all_runs(db)} == {"by-row", "by-folder"}
-        counts = dict(db.execute("SELECT run_id, count(*) FROM score GROUP BY run_id").fetchall())
-        assert counts == {"by-row": 20, "by-folder": 20}
-    here, there = (layout.run("by-row") / "scores.npy" for layout in (project, done.layout))
+        assert {facts.run_id for facts in runs.all_runs(db)} == {"by-folder"}
+        assert db.execute("SELECT count(*) FROM score").fetchone() == (20,)
+    here, there = (layout.run("by-folder") / "scores.npy" for layout in (project, done.layout))
     assert here.samefile(there)
+
+
+def test_a_job_that_changes_what_the_project_is_made_of_ends_with_a_backup(project: Layout) -> None:
+    click(project, "b1", "b9")
+    worker.run(unheld_job(project, "remove_footprints", {"name": '["b9"]', "analyst": "ann"}))
+    newest = backups.all_backups(project)[0]
+    assert newest.reason == "job"
+    overwrite(project, page_of(project, "footprints"))
+    done = recovery.restore(project)
+    assert done.backup == newest
+    assert "b9" not in store.call(done.layout, contents.building_ids)
 
 
 _KILLED_RESTORE = """
@@ -211,62 +352,27 @@ def test_a_kill_at_a_step_of_the_swap_loses_no_click(project: Layout, steps: Seq
 def test_a_swap_that_was_cut_off_is_ended_by_a_restore(project: Layout) -> None:
     click(project, "b1")
     made = backups.make(project, "asked")
-    click(project, "b2")
     in_use.let_go(project)
     waiting = project.folder / "project.gpkg-new"
     shutil.copy2(made.path, waiting)
     with pytest.raises(ProjectError, match="was interrupted"), store.connect_as_is(project):
         pass
-    assert waiting.exists()
     done = recovery.restore(project)
+    assert not waiting.exists()
     assert store.call(done.layout, labels.current_labels) == {"b1": "positive"}
-    assert store.call(project, labels.current_labels) == {"b1": "positive"}
     assert len([*project.folder.glob("project.damaged-*.gpkg")]) == 1
 
 
-def test_a_database_that_is_gone_comes_back_from_the_backup(project: Layout) -> None:
-    click(project, "b1")
-    backups.make(project, "asked")
-    checkpoint(project)
-    project.gpkg.unlink()
-    recovery.restore_in_place(recovery.find(str(project.folder)))
-    assert store.call(project, labels.current_labels) == {"b1": "positive"}
-
-
-def test_without_a_backup_all_that_can_be_read_becomes_a_project(project: Layout) -> None:
-    work(project, 100)
-    before, name = log_of(project), store.call(project, store.project_id)
-    overwrite(project, page_of(project, "intake"))
-    done = recovery.restore(project)
-    assert done.backup is None
-    assert log_of(done.layout) == before
-    with store.connect(done.layout) as db:
-        assert store.project_id(db) == name
-        assert contents.grid(db).crs == "EPSG:32615"
-        assert contents.building_ids(db) == [f"b{i}" for i in range(20)]
-
-
-def test_nothing_to_restore_from_is_refused_and_leaves_nothing(project: Layout) -> None:
-    checkpoint(project)
-    project.gpkg.write_bytes(b"\0" * 4096 * 10)
-    with pytest.raises(ProjectError, match="nothing of its database can be read"):
-        recovery.restore(project)
-    assert [path.name for path in project.folder.parent.iterdir()] == [project.folder.name]
-
-
-def test_a_bad_backup_and_one_of_another_project_are_refused(project: Layout, tmp_path: Path) -> None:
+def test_a_bad_backup_is_passed_over_and_one_of_another_project_refused(project: Layout, tmp_path: Path) -> None:
     other = backups.make(store.create(tmp_path / "other.pugeo", "Other"), "asked")
     good, bad = (backups.make(project, "asked") for _ in range(2))
     with bad.path.open("r+b") as file:
         file.seek(5000)
         file.write(b"x")
-    with pytest.raises(ProjectError, match="sha256") as caught:
-        recovery.restore(project)
-    assert good.path.name in caught.value.hint
-    for backup, words in ((str(other.path), "another project"), ("nothing", "is no backup")):
+    assert recovery.restore(project).backup == good
+    for backup, words in ((bad.path.name, "sha256"), (str(other.path), "another project"), ("nothing", "is no backup")):
         with pytest.raises(ProjectError, match=words):
             recovery.restore(project, backup)
-    assert recovery.restore(project, good.path.name).backup == good
 
 
 def test_in_place_is_refused_while_others_work_there(project: Layout) -> None:
