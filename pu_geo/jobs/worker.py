@@ -94,7 +94,7 @@ def run(
         if is_own and not is_done:
             leftovers.sweep(layout, own=folder)
     events.append(folder, "done", {"result": dict(result), "seconds": round(time.monotonic() - began, 3)})
-    if is_own and spec["task"] in jobs.ONE_AT_A_TIME:
+    if is_own and tasks.of(spec["task"]).is_exclusive:
         with suppress(PuGeoError):  # the daily one names what is wrong
             backups.make(layout, "job")  # the journal has labels alone
     return result

@@ -24,7 +24,7 @@ from typing import Any, Literal
 
 from pu_geo.errors import ProjectError, printable, writing
 from pu_geo.files import may_change, move_path, remove_path
-from pu_geo.project import backups, contents, store
+from pu_geo.project import backups, contents, integrity, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.project.locks import one_at_a_time
 
