@@ -51,8 +51,7 @@ TASKS = {
     "import_run": "pu_geo.tasks.train.import_run:import_run",
     "ensemble": "pu_geo.tasks.train.ensemble:ensemble",
     "apply_model": "pu_geo.tasks.train.apply_model:apply_model",
-    "federate_lead": "pu_geo.tasks.train.federate_lead:federate_lead",
-    "federate_serve": "pu_geo.tasks.train.federate_deployed:federate_serve",
+    "federate_lead": "pu_geo.tasks.train.federate_deployed:federate_lead",
     "federate_join": "pu_geo.tasks.train.federate_deployed:federate_join",
     "federate_simulate": "pu_geo.tasks.train.federate:federate_simulate",
     "compare_features": "pu_geo.tasks.train.compare_features:compare_features",
@@ -72,7 +71,7 @@ TASKS = {
 }
 TORCH = (
     "prepare", "next_round", "chip", "features", "rank", "train", "import_run", "ensemble", "apply_model", "compare_features",
-    "compare_layers", "embed", "discover", "federate_lead", "federate_serve", "federate_join", "federate_simulate",
+    "compare_layers", "embed", "discover", "federate_lead", "federate_join", "federate_simulate",
 )  # fmt: skip
 """Tasks whose import loads torch, which takes some seconds: a stage of its own for whoever waits."""
 WAITING = "waiting"

@@ -32,7 +32,6 @@ _SCREENS = {
         "compare_features",
         "compare_layers",
         "federate_lead",
-        "federate_serve",
         "federate_join",
         "federate_simulate",
     ),

@@ -33,7 +33,6 @@ TITLES = {
     "ensemble": "Averaging ranks",
     "apply_model": "Scoring with a model",
     "federate_lead": "Leading the federation",
-    "federate_serve": "Leading the federation",
     "federate_join": "Taking part in the federation as",
     "federate_simulate": "Federation between projects on this machine",
     "compare_features": "Comparing features",

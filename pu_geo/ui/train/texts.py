@@ -357,7 +357,7 @@ FEDERATION_STAGES = {
 }  # fmt: skip
 """Stage -> color and words of its badge."""
 MEMBER_STATES = {
-    "open": ("gray", "nobody yet"), "waits": ("orange", "waits to be admitted"), "admitted": ("blue", "admitted"),
+    "open": ("gray", "nobody yet"), "admitted": ("blue", "admitted"),
     "here": ("green", "took part"), "late": ("orange", "late"), "refused": ("red", "refused"),
 }  # fmt: skip
 LEADS, TAKES_PART = "This project leads", "This project takes part"
@@ -380,10 +380,7 @@ KEY_FINGERPRINT = "Fingerprint of its key. Compare it with that agency's screen,
 ADMIT, ADMIT_HELP = "Same fingerprint: admit", "From then on this key alone may change the class."
 IS_ADMITTED = "It is admitted."
 NO_ROUND = "After the first round: how far the damage types are from each other."
-NO_VECTORS = (
-    "Who took part is known to the leader. This project gets all class vectors with the finished model: how far the damage types are "
-    "from each other is shown then."
-)
+NO_VECTORS = "Who took part, and how far the damage types are from each other, is known to the leader."
 NO_MODEL_HERE = "All members have the model. This project holds no class, so it got none: ask a member for its model file."
 COSINES, ANGLES = "Cosine of each two class vectors", "Smallest angle between two class vectors, degrees, by round"
 COSINES_ALT = "Heat map of the cosine of each two class vectors"
@@ -399,7 +396,8 @@ LEDGER_TOTAL = (
 )
 LEDGER_HERE = "{tensors}, {size}, stayed on this machine: between the leader and the classes of this project. They are not in that sum."
 LEDGER_TRIAL = "{tensors}, {size}, passed between projects on this machine. Nothing left it."
-LEDGER_NEWEST = "The newest {shown} of {n}; the files hold all."
+LEDGER_NEWEST = "The newest {shown} of {n}; the file holds all."
+SAVE_LEDGER = "Save the ledger"
 LEDGER_ALT = "Table of what was sent, and whether it left this machine"
 LEDGER_COLUMNS = {
     "time": "Time", "round": "Round", "message": "Message", "to": "To", "left": "Left this machine", "name": "Tensor", "dtype": "Type", "shape": "Shape",
