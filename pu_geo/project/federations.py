@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -297,10 +297,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a log; lines that a crash cut off are left out."""
     found = []
     for line in path.read_bytes().split(b"\n") if path.is_file() else ():
-        try:
+        with suppress(ValueError):
             value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
+            if isinstance(value, dict):
+                found.append(value)
     return found

@@ -75,14 +75,6 @@ def test_what_is_wrong_is_refused_in_words(path: str, value: Any, words: str) ->
     assert refused.value.hint
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"[]", b"{", b'{"id": NaN}', b'{"id": "a", "id": "b"}', b"\xff", b"{}" + b" " * 200_000]
-)
-def test_what_is_no_agreement_is_refused(content: bytes) -> None:
-    with pytest.raises(FederationError):
-        Agreement.from_json(content)
-
-
 def test_members_of_different_numbers_with_noise_are_refused() -> None:
     with pytest.raises(FederationError, match="count equally"):
         replace(AGREED, settings=FedawsSettings(weighting="chips"), privacy=Privacy("local"))

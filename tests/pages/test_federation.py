@@ -46,10 +46,11 @@ def test_without_the_extra_it_says_what_to_install_and_offers_a_trial(
     assert 'pip install -c constraints-federated.txt "pu-geo[federated]"' in plain(app)
     app.text_input(key="trial-title").set_value("Trial").run()
     app.multiselect(key="trial-parties").set_value(["flooded · water.pugeo"]).run()
-    app.text_input(key="trial-here").set_value("destroyed").run()
+    app.text_input(key="trial-types").set_value("destroyed, flooded").run()
+    app.selectbox(key="trial-here-class").set_value("destroyed").run()
     press(app, "federation-simulate")
     assert started == []
-    app.text_input(key=f"trial-{water.folder}").set_value("flooded").run()
+    app.selectbox(key=f"trial-{water.folder}-class").set_value("flooded").run()
     press(app, "federation-simulate")
     ((task, args),) = started
     assert (task, args["federation"], args["plan"]["rounds"]) == ("federate_simulate", "trial", 30)
@@ -106,7 +107,7 @@ def test_how_it_stands_and_what_left_this_machine_are_read_from_the_projects_fil
         assert words in shown
     for words in ("no formal privacy", "trial on this machine"):
         assert words not in shown
-    assert app.dataframe[-1].value["Left this machine"].tolist() == [False, False, True, True]
+    assert app.dataframe[-1].value["Stayed here"].tolist() == [True, True, False, False]
     assert "score-storm" not in {each.key for each in app.button}
 
 

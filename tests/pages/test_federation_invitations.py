@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_parts import plain, press, show
-from federation_parts import agency, agreed, storm, with_flower, with_pixels_of
+from app_parts import press, show
+from federation_parts import agreed, storm, with_flower
 from small_parts import need_extra, small_project
 from streamlit.testing.v1 import AppTest
 
@@ -118,16 +118,3 @@ def test_a_click_on_admit_counts_for_the_key_that_was_shown(storm: Layout, tmp_p
     (button,) = [each for each in app.button if each.key and each.key.startswith("admit-")]
     press(app, button.key)
     assert [one.class_name for one in federations.members(storm.federation(made.id)).values()] == ["flooded"]
-
-
-def test_the_waiting_room_and_the_members_warn_of_other_pixels(storm: Layout, tmp_path: Path) -> None:
-    made, invitation = waiting(storm)
-    far = agency(tmp_path / "far.pugeo", "flooded")
-    known_m, other_m = with_pixels_of(far, 4)
-    (asked,) = membership.accept(far, invitation, {"flooded": None})
-    words = f"knows pixels of {known_m:.2f} m; in flooded they have {other_m:.2f} m"
-    assert words not in plain(show("train", storm))
-    assert words in plain(show("train", storm, **{"request-path": str(asked)}))
-    request = federation.request(asked)
-    federation.admit(storm, made.id, request, request.member.fingerprint)
-    assert words in plain(show("train", storm))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -48,7 +47,6 @@ class Federation:
         members: one a class; without a project where nobody was admitted, or that is not known here.
         states: of each: "open" nobody was admitted, "admitted", in the newest round "here", "late" or "refused".
         cosines: of the class vectors after the newest round, [C][C]; empty before, and where another project leads.
-        angles: (round, smallest angle between two class vectors in degrees), rising.
         warnings: see `Agreement.warnings`.
         troubles: "round 3: flooded was late", newest first.
         is_trial: whether all members are projects on this machine, and nothing is sent.
@@ -63,7 +61,6 @@ class Federation:
     members: tuple[Member, ...]
     states: tuple[State, ...]
     cosines: Sequence[Sequence[float]]
-    angles: tuple[tuple[int, float], ...]
     warnings: tuple[str, ...]
     troubles: tuple[str, ...]
     is_trial: bool
@@ -114,7 +111,6 @@ def read(layout: Layout, federation_id: str) -> Federation:
         tuple(admitted.get(row, Member(name)) for row, name in enumerate(classes)),
         tuple(_state(row, row in admitted, tried[-1] if tried else None) for row in range(len(classes))),
         rounds[-1].cosines if rounds else (),
-        tuple((one.number, _angle(one.cosines)) for one in rounds),
         tuple(agreement.warnings(folder)),
         _troubles(classes, tried),
         not federations.is_deployed(folder),
@@ -147,12 +143,6 @@ def starting(layout: Layout) -> list[JobView]:
     """Return the jobs of federations that have no agreement yet: they start, or failed to."""
     known = federations.ids(layout)
     return [job for job in jobs.all_jobs(layout) if job.task in (LEAD, SIMULATE) and job.args["federation"] not in known]
-
-
-def _angle(cosines: Sequence[Sequence[float]]) -> float:
-    """Return the smallest angle between two class vectors, degrees 0..180."""
-    nearest = max(value for i, row in enumerate(cosines) for value in row[:i])
-    return math.degrees(math.acos(min(max(nearest, -1.0), 1.0)))
 
 
 def _troubles(classes: Sequence[str], tried: Sequence[federations.Round]) -> tuple[str, ...]:
@@ -201,17 +191,6 @@ def ledger_total(found: Sequence[Sent]) -> LedgerTotal:
     """Sum up what left this machine, and what stayed on it; what a message holds beside tensors counts as one."""
     left, here = ([one for one in found if one.is_here is is_here] for is_here in (False, True))
     return LedgerTotal(len(left), sum(one.bytes for one in left), len(here), sum(one.bytes for one in here))
-
-
-def ledger_table(found: Sequence[Sent]) -> list[dict[str, object]]:
-    """Return lines of the ledger as rows of plain values."""
-    return [
-        {
-            "time": one.at, "round": str(one.round or ""), "message": one.message, "to": one.to, "left": not one.is_here, "name": one.name, "dtype": one.dtype,
-            "shape": " x ".join(map(str, one.shape)), "bytes": one.bytes, "sha256": one.sha256,
-        }
-        for one in found
-    ]  # fmt: skip
 
 
 # What can be led and joined
@@ -332,10 +311,9 @@ def arguments_to_lead(layout: Layout, plan: Plan, own: Held, federation_id: str 
     return {"federation": name, "plan": asdict(plan), "own": dict(own)}
 
 
-def start_lead(layout: Layout, plan: Plan, own: Held) -> str:
-    """Start the job that leads a new federation; return the federation's id. See `arguments_to_lead`."""
-    args = arguments_to_lead(layout, plan, own)
-    jobs.start(layout, LEAD, args)
+def start(layout: Layout, task: str, args: dict[str, Any]) -> str:
+    """Start the job of one of `TASKS`; return the federation's id."""
+    jobs.start(layout, task, args)
     return str(args["federation"])
 
 
@@ -370,7 +348,7 @@ def start_join(layout: Layout, path: str, own: Held, fingerprint: str) -> str:
     """Join a federation whose fingerprint was compared, and start a job for each class; return the federation's id. See `join`."""
     found, *_ = join(layout, path, own, fingerprint)
     for name in own:
-        jobs.start(layout, JOIN, {"federation": found.agreement.id, "class_name": name})
+        start(layout, JOIN, {"federation": found.agreement.id, "class_name": name})
     return found.agreement.id
 
 
@@ -406,28 +384,13 @@ def _new_id(title: str, *layouts: Layout) -> str:
     return next(name for name in (words, *(f"{words}-{n}" for n in range(2, len(taken) + 3))) if name not in taken)
 
 
-@dataclass(frozen=True)
-class Party:
-    """Another project on this machine, for a trial: its folder, and what it could hold."""
-
-    layout: Layout
-    name: str
-    classes: tuple[OwnClass, ...]
-
-    def name_of(self) -> str:
-        """Return its name with that of its folder, which differ between projects of one name."""
-        return f"{self.name} · {self.layout.folder.name}"
-
-
-def parties(layout: Layout) -> list[Party]:
-    """Return the other known projects on this machine that can take part in a trial."""
-    found = []
+def parties(layout: Layout) -> dict[str, Layout]:
+    """Return the other known projects on this machine that can take part in a trial, by their name with that of their folder."""
+    found = {}
     for other in projects.recent():
-        if other.folder == layout.folder:
-            continue
         with suppress(PuGeoError):
-            if why_not(other) is None:
-                found.append(Party(other, projects.card(other).name, tuple(own_classes(other))))
+            if other.folder != layout.folder and why_not(other) is None:
+                found[f"{projects.card(other).name} · {other.folder.name}"] = other
     return found
 
 
@@ -458,13 +421,6 @@ def arguments_to_simulate(layout: Layout, plan: Plan, held: Mapping[Layout, Held
         "federation": _new_id(plan.title, layout, *held), "plan": asdict(replace(plan, types=types)),
         "parties": {str(each.folder): dict(own) for each, own in held.items()},
     }  # fmt: skip
-
-
-def start_simulation(layout: Layout, plan: Plan, held: Mapping[Layout, Held]) -> str:
-    """Start the job that trains projects on this machine together; return the federation's id. See `arguments_to_simulate`."""
-    args = arguments_to_simulate(layout, plan, held)
-    jobs.start(layout, SIMULATE, args)
-    return str(args["federation"])
 
 
 # The finished model

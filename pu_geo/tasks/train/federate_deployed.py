@@ -60,7 +60,11 @@ def federate_lead(job: Job, *, federation: str, plan: Mapping[str, Any], own: He
             for path in membership.accept(job.layout, invitation, own):
                 request = membership.read_request(path)
                 membership.admit(job.layout, federation, request, request.member.fingerprint)
-                started += _start_member(job, federation, request.member.class_name)
+                args = {"federation": federation, "class_name": request.member.class_name}
+                if not any(
+                    (each.is_active or each.state == "done") for each in jobs.all_jobs(job.layout) if each.args == args
+                ):
+                    started.append(jobs.start(job.layout, JOIN, args))  # of whose class none works already, or has the model
             place = f"serving at {invitation.address}, fingerprint {invitation.fingerprint}"
             job.report(0.0, place)
             done, n_rounds = (rounds.read_state(folder, agreement) or (0, None))[0], agreement.settings.rounds
@@ -74,14 +78,6 @@ def federate_lead(job: Job, *, federation: str, plan: Mapping[str, Any], own: He
             with suppress(JobError):
                 jobs.cancel(job.layout, member)
         raise
-
-
-def _start_member(job: Job, federation: str, class_name: str) -> list[str]:
-    """Start the job of a class of this project, unless one works already or has the model; return the ids of those started."""
-    args = {"federation": federation, "class_name": class_name}
-    if any((each.is_active or each.state == "done") for each in jobs.all_jobs(job.layout) if each.args == args):
-        return []
-    return [jobs.start(job.layout, JOIN, args)]
 
 
 def _wait_for_members(job: Job, transport: Any, needed: int, agreement: Agreement, place: str, share: float) -> None:

@@ -23,7 +23,6 @@ from pu_geo.ui.train import texts
 
 _HEIGHT_PX = 230
 _COSINES = [[0.0, "#0072B2"], [0.5, "#E6E6E6"], [1.0, "#D55E00"]]
-_BLUE = "#0B6E99"
 _MOST_LINES, _MOST_TROUBLES = 300, 5
 _SECONDS_BETWEEN_READS = 2.0
 _MAX_MB = 1
@@ -212,17 +211,14 @@ def _download(label: str, path: Path, name: str, key: str) -> None:
 
 
 def _members_and_figures(now: Federation) -> None:
-    members, cosines, angles = st.columns(3, gap="medium")
+    members, cosines = st.columns(2, gap="medium")
     with members:
         _members(now)
-    if not now.cosines:
-        cosines.caption(texts.NO_ROUND if now.is_lead else texts.NO_VECTORS)
-        return
     with cosines:
-        _cosines(now)
-    if len(now.angles) > 1:
-        with angles:
-            _angles(now)
+        if now.cosines:
+            _cosines(now)
+        else:
+            st.caption(texts.NO_ROUND if now.is_lead else texts.NO_VECTORS)
 
 
 def _members(now: Federation) -> None:
@@ -286,20 +282,10 @@ def _cosines(now: Federation) -> None:
         )
     )  # fmt: skip
     figure.update_layout(yaxis={"autorange": "reversed", "type": "category"}, xaxis={"type": "category"})
-    _figure(figure, texts.COSINES, f"cosines-{now.id}", texts.COSINES_ALT)
-
-
-def _angles(now: Federation) -> None:
-    rounds, degrees = zip(*now.angles, strict=True)
-    figure = go.Figure(go.Scatter(x=rounds, y=degrees, mode="lines", line={"color": _BLUE, "width": 2}))
-    figure.update_layout(yaxis={"range": [0, 180], "dtick": 45}, xaxis={"range": [1, now.agreement.settings.rounds]})
-    _figure(figure, texts.ANGLES, f"angles-{now.id}", texts.ANGLES_ALT)
-
-
-def _figure(figure: go.Figure, title: str, key: str, alt: str) -> None:
-    st.caption(title)  # a title of the figure would be cut where it is narrow
+    st.caption(texts.COSINES)  # a title of the figure would be cut where it is narrow
     figure.update_layout(height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 8, "b": 0})
-    st.plotly_chart(figure, key=key, config={"displayModeBar": False}, theme="streamlit", alt=alt)
+    key = f"cosines-{now.id}"
+    st.plotly_chart(figure, key=key, config={"displayModeBar": False}, theme="streamlit", alt=texts.COSINES_ALT)
 
 
 def _score(layout: Layout, shown: Federation) -> None:
@@ -345,9 +331,8 @@ def _ledger(layout: Layout, shown: Federation) -> None:
             texts.LEDGER_TRIAL if shown.is_trial else texts.LEDGER_HERE,
         )
         st.caption(words.format(tensors=tensors, size=wording.size(total.bytes_here)))
-    rows = federation.ledger_table(found[-_MOST_LINES:][::-1])
     st.dataframe(
-        [{texts.LEDGER_COLUMNS.get(name, name): value for name, value in row.items()} for row in rows],
+        [{title: getattr(one, name) for name, title in texts.LEDGER_COLUMNS.items()} for one in found[: -_MOST_LINES - 1 : -1]],
         hide_index=True, height=260, key=f"ledger-table-{shown.id}", alt=texts.LEDGER_ALT,
     )  # fmt: skip
     if len(found) > _MOST_LINES:
@@ -366,11 +351,8 @@ def _lead(layout: Layout) -> None:
     title = first.text_input(
         texts.FEDERATION_TITLE, key="federation-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
     )
-    given = second.text_input(
-        texts.FEDERATION_TYPES, ", ".join(dict.fromkeys(one.name for one in own if one.types_from == ANSWERS)), key="federation-types",
-        help=texts.FEDERATION_TYPES_HELP, placeholder=texts.FEDERATION_TYPES_EXAMPLE,
-    )  # fmt: skip
-    types = list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
+    with second:
+        types = _types_field(own, "federation-types")
     chosen = _own_fields(own, types, key="lead", gives_rest=True)
     first, second = st.columns([2, 3], gap="medium", vertical_alignment="bottom")
     host = first.text_input(
@@ -383,9 +365,18 @@ def _lead(layout: Layout) -> None:
         with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
             plan = _plan(title, types, len(chosen), host)
     _start_button(
-        layout, texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, icon=":material/hub:",
+        layout, texts.LEAD_BUTTON, lambda: federation.start(layout, federation.LEAD, federation.arguments_to_lead(layout, plan, chosen)), key="federation-lead", place=start, icon=":material/hub:",
         is_ready=bool(title.strip() and types),
     )  # fmt: skip
+
+
+def _types_field(own: Sequence[OwnClass], key: str) -> list[str]:
+    """Draw the field for the damage types of a federation, at first those that people named here; return them."""
+    given = st.text_input(
+        texts.FEDERATION_TYPES, ", ".join(dict.fromkeys(one.name for one in own if one.types_from == ANSWERS)), key=key,
+        help=texts.FEDERATION_TYPES_HELP, placeholder=texts.FEDERATION_TYPES_EXAMPLE,
+    )  # fmt: skip
+    return list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
 
 
 def _warn_if_local(address: str, words: str) -> None:
@@ -486,35 +477,26 @@ def _join(layout: Layout) -> None:
 def _simulate(layout: Layout) -> None:
     """Draw the trial between projects on this machine, which needs no network and no extra."""
     st.caption(texts.SIMULATE_NOTE)
-    others = {one.name_of(): one for one in federation.parties(layout)}
+    others = federation.parties(layout)
     if not others:
         st.caption(texts.NO_PARTIES)
         return
+    own = federation.own_classes(layout)
     first, second = st.columns([2, 3], gap="medium")
     title = first.text_input(
         texts.FEDERATION_TITLE, key="trial-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
     )
-    chosen = second.multiselect(texts.PARTIES, list(others), key="trial-parties")
-    held = {layout: _party(federation.own_classes(layout), texts.PARTY_HERE, "here", gives_rest=True)}
+    with second:
+        types = _types_field(own, "trial-types")
+    chosen = st.multiselect(texts.PARTIES, list(others), key="trial-parties")
+    held = {layout: _own_fields(own, types, key="trial-here", gives_rest=True)}
     for name in chosen:
         one = others[name]
-        held[one.layout] = _party(one.classes, frame.plain(name), str(one.layout.folder), gives_rest=False)
+        st.markdown(frame.plain(name))
+        held[one] = _own_fields(federation.own_classes(one), types, key=f"trial-{one.folder}", gives_rest=False)
     rounds = st.number_input(texts.FEDERATION_ROUNDS, 1, 10_000, Plan().rounds, key="trial-rounds", width=160)
     plan = Plan(title.strip(), rounds=int(rounds))
     _start_button(
-        layout, texts.SIMULATE_BUTTON, lambda: federation.start_simulation(layout, plan, held), key="federation-simulate",
+        layout, texts.SIMULATE_BUTTON, lambda: federation.start(layout, federation.SIMULATE, federation.arguments_to_simulate(layout, plan, held)), key="federation-simulate",
         icon=":material/science:", is_ready=bool(title.strip() and chosen),
     )  # fmt: skip
-
-
-def _party(own: Sequence[OwnClass], title: str, key: str, *, gives_rest: bool) -> dict[str, str | None]:
-    """Draw which classes a project holds in a trial; return them."""
-    held, rest = st.columns([2, 3], gap="medium", vertical_alignment="bottom")
-    name = " ".join(held.text_input(texts.PARTY.format(project=title), key=f"trial-{key}").split())
-    found: dict[str, str | None] = {}
-    if name:
-        with held:
-            found[name] = _source_field(own, name, f"trial-{key}")
-    if rest.checkbox(texts.FEDERATION_REST, value=gives_rest, key=f"trial-rest-{key}", help=texts.FEDERATION_REST_HELP):
-        found[federation.REST] = None
-    return found

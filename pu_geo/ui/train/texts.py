@@ -349,7 +349,7 @@ def class_source(name: str | None, n: int) -> str:
 
 SIMULATE_NOTE = "Tries out what a federation would bring: projects on this machine train together, and nothing is sent."
 NO_PARTIES = "No other project on this machine has chips and shared features. Open one and make them there."
-PARTIES, PARTY_HERE, PARTY = "Other projects", "this project", "Damage type of {project}"
+PARTIES = "Other projects"
 SIMULATE_BUTTON = "Train together"
 FEDERATION_STAGES = {
     "waits": ("orange", "waits for members"), "runs": ("blue", "trains"), "stopped": ("gray", "not running"),
@@ -382,9 +382,8 @@ IS_ADMITTED = "It is admitted."
 NO_ROUND = "After the first round: how far the damage types are from each other."
 NO_VECTORS = "Who took part, and how far the damage types are from each other, is known to the leader."
 NO_MODEL_HERE = "All members have the model. This project holds no class, so it got none: ask a member for its model file."
-COSINES, ANGLES = "Cosine of each two class vectors", "Smallest angle between two class vectors, degrees, by round"
+COSINES = "Cosine of each two class vectors"
 COSINES_ALT = "Heat map of the cosine of each two class vectors"
-ANGLES_ALT = "Line of the smallest angle between two class vectors by round"
 SCORE_WITH_IT = "Score my buildings with it"
 SCORED = "Made the run **{name}**, with scores of {classes}."
 SHOW_ON_MAP = "Show it on the Damage map"
@@ -400,6 +399,6 @@ LEDGER_NEWEST = "The newest {shown} of {n}; the file holds all."
 SAVE_LEDGER = "Save the ledger"
 LEDGER_ALT = "Table of what was sent, and whether it left this machine"
 LEDGER_COLUMNS = {
-    "time": "Time", "round": "Round", "message": "Message", "to": "To", "left": "Left this machine", "name": "Tensor", "dtype": "Type", "shape": "Shape",
+    "at": "Time", "round": "Round", "message": "Message", "to": "To", "is_here": "Stayed here", "name": "Tensor", "dtype": "Type", "shape": "Shape",
     "bytes": "Bytes", "sha256": "SHA-256",
 }  # fmt: skip

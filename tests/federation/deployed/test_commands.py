@@ -122,20 +122,6 @@ def test_serve_ends_with_a_run_of_the_leader_and_makes_it_once(
     assert "holds no class, so it has no model" in run.text("federate", "serve", leader.folder, NAME)
 
 
-def test_screen_and_command_have_the_same_defaults(
-    agencies: Pair, run: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[Any] = []
-
-    def served(layout: Layout, task: str, args: Any, *_: Any, **__: Any) -> Any:
-        given.append(args)
-        return {"rounds": 1, "members": 0, "warnings": []}
-
-    monkeypatch.setattr(cli, "run_job", served)
-    run.json("federate", "serve", agencies[0].folder, "june", "--types", "flooded")
-    assert [args["plan"] for args in given] == [asdict(Plan("june", ("flooded",)))]
-
-
 @pytest.mark.parametrize(
     ("host", "words"),
     [

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -16,7 +14,6 @@ from typing import Any
 
 import pytest
 import torch
-from federation_parts import agreed, members_of
 from small_parts import job_of, need_extra, small_project
 
 from pu_geo.errors import FederationError, JobCancelled, ProjectError, PuGeoError
@@ -308,13 +305,6 @@ def test_words_of_a_refusal_are_noted_before_they_leave_and_hold_no_path(
     assert any(str(error) in each for each in party.said)  # here it is said in full
 
 
-def test_a_refusal_is_a_line_of_the_ledger(agencies: tuple[Layout, Layout]) -> None:
-    part = members_of(agreed(agencies[0]), *agencies)[2]
-    part.note(Message(wire.REFUSAL, {}, {"words": "It diverged."}))
-    (line,) = federations.ledger(part.own.folder)
-    assert (line.message, line.to, line.values) == ("refusal", "leader", {"words": "It diverged."})
-
-
 def test_strangers_reach_the_fleet_api_alone_and_only_with_an_admitted_key(
     federation: Federation, leader: FlowerTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,24 +343,6 @@ def test_strangers_reach_the_fleet_api_alone_and_only_with_an_admitted_key(
                 time.sleep(0.1)
 
         assert status("/v1/fleet/push-object", headers=known, content=trickle()) == 408
-
-
-def test_a_round_completes_beside_clients_that_never_finish_a_request(
-    federation: Federation, leader: FlowerTransport
-) -> None:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    with ExitStack() as stack:
-        for number in range(40):
-            plain = stack.enter_context(socket.create_connection(("127.0.0.1", leader.link.port), timeout=PATIENCE_S))
-            if number % 2:  # the others do not even shake hands
-                slow = stack.enter_context(tls.wrap_socket(plain))
-                slow.sendall(b"POST /v1/fleet/push-object HTTP/1.1\r\nHost: x\r\nX-Slow: ")
-            else:
-                plain.sendall(b"\x16")
-        parties = [federation.join(row) for row in range(3)]
-        assert set(exchange(leader, asks())) == {0, 1, 2}
-        assert all(len(party.part.asked) == 1 for party in parties)
 
 
 def test_a_port_that_is_taken_is_said_so_and_the_port_of_the_last_time_is_kept(federation: Federation) -> None:

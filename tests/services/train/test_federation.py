@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from federation_parts import agency, storm, with_federation
+from federation_parts import agency, storm
 from small_parts import click, small_project
 
 from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.member import OwnData, feature_space
 from pu_geo.project import federations, grades, store
-from pu_geo.project.federations import Sent
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import federation
 from pu_geo.services.train.federation import Plan
@@ -57,7 +56,7 @@ def test_buildings_of_a_class_are_counted_as_a_member_takes_them(storm: Layout) 
             federation._require_labels(storm, {name: source})
 
 
-def test_ids_are_made_of_titles_and_free_in_each_project(storm: Layout, tmp_path: Path, started: Started) -> None:
+def test_ids_are_made_of_titles_and_free_in_each_project(storm: Layout, tmp_path: Path) -> None:
     for title in ("Storm", "  ", "Überflutung – 2"):
         first = federation._new_id(title, storm)
         federations.write_agreement(storm.federation(first), b"{}")
@@ -65,20 +64,9 @@ def test_ids_are_made_of_titles_and_free_in_each_project(storm: Layout, tmp_path
     water = agency(tmp_path / "water.pugeo", "flooded", seed=1)
     federations.write_agreement(water.federation("trial"), b"{}")
     held = {storm: {"destroyed": None, "rest": None}, water: {"flooded": None}}
-    federation.start_simulation(storm, Plan("Trial"), held)
-    assert [(args["federation"], args["plan"]["types"]) for _, args in started] == [("trial-2", ("destroyed", "flooded"))]
+    args = federation.arguments_to_simulate(storm, Plan("Trial"), held)
+    assert (args["federation"], args["plan"]["types"]) == ("trial-2", ("destroyed", "flooded"))
     with pytest.raises(FederationError, match="destroyed"):
-        federation.start_simulation(storm, Plan("Trial"), {storm: {"destroyed": None}})
+        federation.arguments_to_simulate(storm, Plan("Trial"), {storm: {"destroyed": None}})
     with pytest.raises(FederationError, match="Flower" if not federation.is_installed() else "no chips"):
-        federation.start_lead(small_project(tmp_path / "bare.pugeo"), Plan("Storm", ("destroyed",)), {})
-    assert len(started) == 1
-
-
-def test_the_ledger_is_counted_and_written_line_by_line(storm: Layout) -> None:
-    found = federation.ledger(with_federation(storm, n_rounds=3), "storm")
-    assert federation.ledger_file(storm, "storm").read_text().count("\n") == 3
-    assert [row["round"] for row in federation.ledger_table(found)] == ["1", "2", "3"]
-    of_model = Sent(store.now(), "model", "flooded", 0, "class_vectors", "float32", (3, 8), 96, "0" * 64)
-    assert federation.ledger_table([of_model])[0]["round"] == "", "and no None on the screen"
-    now = federation.read(storm, "storm")
-    assert [round(angle) for _, angle in now.angles] == [60, 60, 60], "cosine 0.5 is 60 degrees"
+        federation.arguments_to_lead(small_project(tmp_path / "bare.pugeo"), Plan("Storm", ("destroyed",)), {})
