@@ -90,7 +90,7 @@ def test_a_compared_fingerprint_counts_for_no_other_file(
     else:
         app.text_input(key="invitation-path").set_value(str(evil)).run()
     assert join_buttons(app) == (False, False)
-    assert (started, federation.ids(storm)) == ([], [])
+    assert (started, federations.ids(storm)) == ([], [])
 
 
 def test_a_join_names_the_fingerprint_that_people_compared(storm: Layout, tmp_path: Path, started: Started) -> None:
@@ -99,7 +99,7 @@ def test_a_join_names_the_fingerprint_that_people_compared(storm: Layout, tmp_pa
     own, seen = {"destroyed": None}, federation.invitation(good).fingerprint
     with pytest.raises(FederationError, match="The invitation has the fingerprint"):
         federation.start_join(storm, str(evil), own, seen)
-    assert federation.ids(storm) == []
+    assert federations.ids(storm) == []
     federation.start_join(storm, str(good), own, seen)
     assert [task for task, _ in started] == ["federate_join"]
 

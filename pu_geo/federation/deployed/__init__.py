@@ -15,6 +15,11 @@ from pu_geo.errors import FederationError
 INSTALL = 'pip install -c constraints-federated.txt "pu-geo[federated]"'
 
 
+def is_installed() -> bool:
+    """Return whether Flower, which carries messages between machines, is installed."""
+    return importlib.util.find_spec("flwr") is not None
+
+
 def require_flower(folder: Path | None = None) -> None:
     """Let Flower ask nobody for anything, and keep its files in the folder of the federation. Called before it is imported.
 
@@ -24,7 +29,7 @@ def require_flower(folder: Path | None = None) -> None:
     Raises:
         FederationError: if it is not installed.
     """
-    if importlib.util.find_spec("flwr") is None:
+    if not is_installed():
         raise FederationError(
             "A federation between machines needs Flower, which is not installed.",
             f"Install it in an environment of its own: {INSTALL}",

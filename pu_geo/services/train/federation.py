@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -15,6 +14,7 @@ from pu_geo.errors import FederationError, PuGeoError
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.agreement import Plan as Plan  # screens and commands make one
 from pu_geo.federation.agreement import Privacy as Privacy
+from pu_geo.federation.deployed import is_installed as is_installed
 from pu_geo.federation.deployed import require_flower
 from pu_geo.jobs import JobView
 from pu_geo.project import contents, damage_types, feature_sets, federations, store
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 LEAD, JOIN, SIMULATE = "federate_lead", "federate_join", "federate_simulate"
 TASKS = (LEAD, JOIN, SIMULATE)
-EXTRA = "flwr"
 REST = federations.REST
 
 State = Literal["open", "admitted", "here", "late", "refused"]
@@ -77,16 +76,6 @@ class Federation:
     @property
     def is_active(self) -> bool:
         return self.stage in ("waits", "runs")
-
-
-def is_installed() -> bool:
-    """Return whether Flower, which carries messages between machines, is installed: the extra `federated`."""
-    return importlib.util.find_spec(EXTRA) is not None
-
-
-def ids(layout: Layout) -> list[str]:
-    """Return the ids of the federations that a project takes part in, by name."""
-    return federations.ids(layout)
 
 
 def all_of(layout: Layout) -> list[Federation]:

@@ -11,6 +11,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo import wording
+from pu_geo.project import federations
 from pu_geo.project.damage_types import ANSWERS
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import features, preparation
@@ -73,7 +74,7 @@ def _starting(layout: Layout, found: Sequence[Federation]) -> None:
 
     @st.fragment(run_every=_SECONDS_BETWEEN_READS if new else None)
     def until_there() -> None:
-        if federation.ids(layout) != sorted(one.id for one in found):
+        if federations.ids(layout) != sorted(one.id for one in found):
             st.rerun()
 
     until_there()
