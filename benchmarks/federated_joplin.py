@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from benchmarks.ranking_sources import UNKNOWN
 from benchmarks.ranking_table import interval
 from pu_geo.analysis import metrics
-from pu_geo.project import contents, labels, runs, store
+from pu_geo.federation.agreement import Plan
+from pu_geo.project import contents, federations, labels, runs, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest, LabelOp
@@ -56,15 +57,13 @@ def draw(places: Sequence[tuple[Layout, list[str], NDArray[np.str_]]], seed: int
             labels.append(db, [LabelOp(f"{seed}-{row}", ids[row], "positive") for row in rows], analyst="draw", screen="map")
         layouts.append(layout)
         is_clicked.append(np.isin(np.arange(len(ids)), rows))
-    held = [
-        {"project": str(layouts[0].folder), "classes": [TYPES[0], "rest"]},
-        {"project": str(layouts[1].folder), "classes": [TYPES[1]]},
-    ]
-    result = federate_simulate(_job(layouts[0], "federate"), name="joplin", parties=held, seed=seed)
+    held = {str(layouts[0].folder): {TYPES[0]: None, "rest": None}, str(layouts[1].folder): {TYPES[1]: None}}
+    plan = Plan("Joplin", TYPES, seed=seed)
+    federate_simulate(_job(layouts[0], "federate"), federation="joplin", plan=asdict(plan), parties=held)
     found: dict[str, list[float]] = {}
     for number, layout in enumerate(layouts):
-        path = dict(result["models"])[str(layout.folder)]  # type: ignore[call-overload]
-        run_id = str(apply_model(_job(layout, "apply"), path=path)["run_id"])
+        path = layout.federation("joplin") / federations.MODEL
+        run_id = str(apply_model(_job(layout, "apply"), path=str(path))["run_id"])
         scores = np.asarray(runs.array(layout, run_id, runs.TYPE_SCORES))
         damage = places[number][2]
         is_judged = (damage != UNKNOWN) & ~is_clicked[number]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,14 @@ from numpy.typing import NDArray
 from small_parts import add_chips, click, job_of, small_project
 
 from pu_geo.federation.agreement import Agreement, FeatureSpace
-from pu_geo.federation.member import Member, feature_space
+from pu_geo.federation.member import Part, feature_space
+from pu_geo.federation.rounds import lead, read_state
 from pu_geo.federation.simulated import SimulatedTransport, set_up
+from pu_geo.federation.wire import Message
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.methods.fedaws import Learner
 from pu_geo.project import contents, federations, store
-from pu_geo.project.federations import Admitted, Membership, Round, Sent
+from pu_geo.project.federations import Member, Round, Sent
 from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
 from pu_geo.services.project import projects
@@ -61,25 +64,43 @@ def with_pixels_of(layout: Layout, factor: float) -> tuple[float, float]:
     return known_m, factor * known_m
 
 
-def shared_set(layout: Layout) -> str:
-    """The name of the shared features of an agency."""
-    return next(path.name.split(".")[1] for path in (layout.folder / "chips").glob("set.shared-*.features.npy"))
-
-
 def agreed(layout: Layout, **rules: Any) -> Agreement:
     """An agreement on the features of a project."""
     usual = {"settings": SHORT, "quorum": 3, "tries": 2}
-    return Agreement(NAME, "Joplin and Moore", CLASSES, feature_space(layout, shared_set(layout)), **{**usual, **rules})
+    return Agreement(NAME, "Joplin and Moore", CLASSES, feature_space(layout), **{**usual, **rules})
 
 
-def members_of(agreement: Agreement, destroyed: Layout, flooded: Layout) -> dict[int, Member]:
+def members_of(agreement: Agreement, destroyed: Layout, flooded: Layout) -> dict[int, Part]:
     """Write the federation's files, and return the members: the first project leads, and holds "destroyed" and "rest"."""
-    held = [(destroyed, [Membership("destroyed"), Membership("rest")]), (flooded, [Membership("flooded")])]
-    return set_up(agreement, destroyed, held)
+    return set_up(agreement, destroyed, {destroyed: {"destroyed": None, "rest": None}, flooded: {"flooded": None}})
 
 
-def transport_of(agreement: Agreement, pair: tuple[Layout, Layout], **more: Any) -> SimulatedTransport:
-    return SimulatedTransport(members_of(agreement, *pair), **more)
+class Carried(SimulatedTransport):
+    """A transport that hands `carry` the row and each message on its way, which returns what arrives; None for nothing."""
+
+    carry: Callable[[int, Message], Message | None]
+
+    def exchange(self, messages: Mapping[int, Message], **more: Any) -> Mapping[int, Message | str]:
+        there = {row: each for row, one in messages.items() if (each := self.carry(row, one)) is not None}
+        came = super().exchange(there, **more)
+        replies = {row: one if isinstance(one, str) else self.carry(row, one) for row, one in came.items()}
+        return {row: one for row, one in replies.items() if one is not None}
+
+
+def transport_of(
+    agreement: Agreement, pair: tuple[Layout, Layout], carry: Callable[[int, Message], Message | None] = lambda _, one: one
+) -> Carried:
+    made = Carried(members_of(agreement, *pair))
+    made.carry = carry
+    return made
+
+
+def led(agreement: Agreement, pair: tuple[Layout, Layout], transport: Any = None) -> Learner:
+    """Run a federation's rounds to the end; return theta and W."""
+    lead(job_of(pair[0]), agreement, transport or transport_of(agreement, pair))
+    _, learner = read_state(pair[0].federation(agreement.id), agreement) or (0, None)
+    assert learner is not None
+    return learner
 
 
 def require_equal(first: Learner, second: Learner, tolerance: float = 0.0) -> None:
@@ -102,6 +123,7 @@ def storm(tmp_path: Path) -> Layout:
 def with_flower(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the extra were installed: the forms are drawn, nothing of Flower is called."""
     monkeypatch.setattr(federation, "is_installed", lambda: True)
+    monkeypatch.setattr(federation, "require_flower", lambda: None)
 
 
 def with_federation(layout: Layout, *, n_rounds: int = 0, is_over: bool = False, **facts: Any) -> Layout:
@@ -111,13 +133,14 @@ def with_federation(layout: Layout, *, n_rounds: int = 0, is_over: bool = False,
     made = Agreement(**{**usual, **facts}, classes=CLASSES, features=space, settings=FedawsSettings(rounds=4))
     folder = layout.federation(made.id)
     federations.write_agreement(folder, made.to_json())
-    agencies = {row: Admitted(name, f"KEY {row}", project=f"Agency {row}") for row, name in enumerate(CLASSES)}
+    agencies = {row: Member(name, f"Agency {row}", 0.5, f"KEY {row}") for row, name in enumerate(CLASSES)}
     federations.write_members(folder, agencies)
-    federations.write_memberships(folder, [Membership("destroyed"), Membership("rest")])
+    federations.write_memberships(folder, {"destroyed": None, "rest": None})
+    (folder / federations.TLS).mkdir(exist_ok=True)  # it is no trial
     cosines = ((1.0, 0.0, -0.5), (0.0, 1.0, 0.5), (-0.5, 0.5, 1.0))
     for number in range(1, n_rounds + 1):
         late, refused = ((2,) if number == 1 else ()), ({2: "its change has a norm of 1e9"} if number == 2 else {})
-        federations.append_round(folder, Round(number, store.now(), (0, 1), late, refused, 0.4, cosines, 1.0))
+        federations.append_round(folder, Round(number, store.now(), (0, 1), late, refused, 0.4, cosines))
         sent = Sent(store.now(), "ask", "flooded", number, "head.weight", "float32", (64, 256), 65536, f"{number:064x}")
         federations.append_sent(folder, [sent])
     if is_over:

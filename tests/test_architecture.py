@@ -45,15 +45,13 @@ OURS: dict[str, set[str]] = {
         "jobs",
         "project",
         "federation.agreement",
-        "federation.deployed.membership",
+        "federation.deployed",
         *ALWAYS,
     },  # reads what people send each other
     "services.project.computers": {"scale.cluster", *ALWAYS},  # the name of a cluster, as jobs read it
     "tasks": {*EVERYTHING_BELOW, "scale"},
     "tasks.train.federate": {*EVERYTHING_BELOW, "scale", "federation"},  # the jobs of the room above
     "tasks.train.federate_deployed": {*EVERYTHING_BELOW, "scale", "federation"},
-    "tasks.train.federate_lead": {*EVERYTHING_BELOW, "scale", "federation"},
-    "tasks.train.federate_admission": {*EVERYTHING_BELOW, "scale", "federation"},
     "federation": EVERYTHING_BELOW,
     "scale": {
         "features",

@@ -1,4 +1,5 @@
-"""What all partners of a federation agreed on before its first round, and the digest by which they know that it is the same.
+"""What whoever leads plans, what all partners of a federation agreed on before its first round, and the digest by which they know that it is the
+same.
 
 It comes as a file from somebody else, so everything in it is checked. Imports no torch.
 """
@@ -11,21 +12,21 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from pu_geo import __version__
 from pu_geo.errors import FederationError, PuGeoError, printable
+from pu_geo.methods import catalog
 from pu_geo.methods.cards.fedaws import FedawsSettings
+from pu_geo.project import contents, federations
 from pu_geo.project.federations import REST
 from pu_geo.project.layout import checked_id
 from pu_geo.project.model_files import parse_object
 from pu_geo.records import MAX_TYPE
 
-PROTOCOL = 1
-"""Version of the messages; leader and members must have the same one."""
-REST_CLASS = REST
-"""Name of row 0: all buildings of a project that nobody called damaged."""
-MAX_CLASSES, MAX_FEATURES, MAX_BYTES, MAX_SETTINGS = 256, 8192, 100_000, 40
+MAX_CLASSES, MAX_FEATURES, MAX_BYTES = 256, 8192, 100_000
+LOCALHOST = "127.0.0.1"
 PRIVACIES = ("none", "local", "central")
 BANDS = ("post", "pre+post")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -44,7 +45,6 @@ class FeatureSpace:
         fingerprint: lowercase hex sha256 of filters or weights, and settings; see `features.bank.fingerprint`.
         bands, size_px: of the chips, as in `pu-geo chip`.
         gsd_m: pixel size on the ground of the leader's project, metres.
-        settings: facts of the maker, for people.
     """
 
     name: str
@@ -54,7 +54,6 @@ class FeatureSpace:
     bands: str
     size_px: int
     gsd_m: float
-    settings: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("name", "kind"):
@@ -66,14 +65,6 @@ class FeatureSpace:
             raise _wrong("features.bands", self.bands, f"one of {', '.join(BANDS)}")
         if not isinstance(self.fingerprint, str) or not _SHA256.fullmatch(self.fingerprint):
             raise _wrong("features.fingerprint", self.fingerprint, "a sha256 of 64 hex digits")
-        if not isinstance(self.settings, Mapping) or len(self.settings) > MAX_SETTINGS:
-            raise _wrong("features.settings", self.settings, "an object of a few plain facts")
-        for name, value in self.settings.items():
-            _text("the name of a fact in features.settings", name, 80)
-            if isinstance(value, str):
-                _text(f"features.settings.{name}", value, 300, least=0)
-            elif value is not None and not isinstance(value, bool):
-                _number(f"features.settings.{name}", value, -1e9, 1e9)
 
 
 @dataclass(frozen=True)
@@ -117,6 +108,28 @@ class Privacy:
         rho = self.rho * (n_classes if self.kind == "local" else n_classes**2)
         return rho + 2 * math.sqrt(rho * math.log(1 / self.delta))
 
+    def words(self, n_held: int) -> str:
+        """Return in plain words what noise hides, and what it does not, where a project holds so many classes."""
+        about_class = "The class vectors that all get at the end tell something about what each damage type is like."
+        if self.kind == "none":
+            return (
+                "No noise: there is no formal privacy. Images, footprints and labels stay on each machine, but whoever sees the weights that a "
+                f"member sends can learn something of its buildings. {about_class}"
+            )
+        who = {
+            "local": "Each agency adds noise before it sends: nobody else gets its plain weights",
+            "central": "The leader adds noise to what it averages: the other agencies get no plain weights, the leader does",
+        }[self.kind]
+        agency = (
+            f"the {n_held} classes of this project together"
+            if n_held > 1
+            else "an agency that holds two, such as a damage type and rest"
+        )
+        return (
+            f"{who}. Over all rounds epsilon is {self.epsilon:g} at delta {self.delta:g} for what one member, one class of an agency, "
+            f"contributes, and up to {self.epsilon_of_agency(max(n_held, 2)):.3g} for {agency}; smaller hides more. {about_class}"
+        )
+
 
 @dataclass(frozen=True)
 class Agreement:
@@ -131,7 +144,7 @@ class Agreement:
         max_norm: longest change of theta, and of a class vector, that a member may send in a round, in the L2 norm.
         tries: how often a round is asked for before a federation without quorum ends.
         seed: of theta and W at the start, and of what members draw.
-        version: of PU-Geo; protocol: see `PROTOCOL`.
+        version: of PU-Geo.
     """
 
     id: str
@@ -139,14 +152,13 @@ class Agreement:
     classes: tuple[str, ...]
     features: FeatureSpace
     settings: FedawsSettings = field(default_factory=FedawsSettings)
-    quorum: int = 1
+    quorum: int = 2
     deadline_s: float = 600.0
     max_norm: float = 100.0
     tries: int = 3
     privacy: Privacy = field(default_factory=Privacy)
     seed: int = 0
     version: str = __version__
-    protocol: int = PROTOCOL
 
     def __post_init__(self) -> None:
         try:
@@ -156,16 +168,17 @@ class Agreement:
         _text("title", self.title, 200)
         _text("version", self.version, 80)
         _check_classes(self.classes)
-        for name, kind in (("features", FeatureSpace), ("settings", FedawsSettings), ("privacy", Privacy)):
-            if not isinstance(getattr(self, name), kind):
-                raise _wrong(name, getattr(self, name), "an object")
         _number("quorum", self.quorum, 1, len(self.classes), whole=True)
         _number("deadline_s", self.deadline_s, 0.01, 7 * 86400.0)
         _number("max_norm", self.max_norm, 1e-6, 1e6)
         _number("tries", self.tries, 1, 1000, whole=True)
         _number("seed", self.seed, 0, 2**31, whole=True)
-        _number("protocol", self.protocol, 1, 10**6, whole=True)
         _check_settings(self.settings, self.privacy)
+
+    @classmethod
+    def of(cls, folder: Path) -> Agreement:
+        """Read the agreement of a federation's folder. Raises ProjectError if there is none, FederationError if it is damaged."""
+        return cls.from_json(federations.agreement_bytes(folder))
 
     @classmethod
     def from_json(cls, content: bytes) -> Agreement:
@@ -226,13 +239,55 @@ class Agreement:
 
     def require_current(self) -> None:
         """Refuse an agreement that another version of PU-Geo made. Raises FederationError."""
-        if self.protocol != PROTOCOL or self.version != __version__:
+        if self.version != __version__:
             raise FederationError(
-                f"The federation {self.id} was agreed on with PU-Geo {printable(self.version)} (protocol {self.protocol}); here is "
-                f"PU-Geo {__version__} (protocol {PROTOCOL}).",
+                f"The federation {self.id} was agreed on with PU-Geo {printable(self.version)}; here is PU-Geo {__version__}.",
                 "All partners need the same version: install it, or ask for a new federation.",
                 kind="version",
             )
+
+    def pixel_words(self, project: str, gsd_m: float) -> list[str]:
+        """Return in words that a project has much finer or coarser pixels, metres, than those agreed on; nothing where it has not."""
+        return contents.pixel_words(gsd_m, self.features.gsd_m, "The federation", f"in {printable(project)}")
+
+    def warnings(self, folder: Path) -> list[str]:
+        """Return what whoever leads must know: members of other pixels, and classes that took part in few of the rounds so far."""
+        projects = {(one.project, one.gsd_m) for one in federations.members(folder).values()}
+        found = [words for project, gsd_m in sorted(projects) for words in self.pixel_words(project, gsd_m)]
+        if rounds := federations.rounds(folder):
+            parts = federations.took_part(rounds, len(self.classes))
+            found += federations.absence_words(self.classes, parts, rounds[-1].number)
+        return found
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What whoever leads chooses; `Agreement` has the bounds.
+
+    Attributes:
+        types: damage types, without "rest".
+        host: by which the others reach this machine.
+    """
+
+    title: str = ""
+    types: tuple[str, ...] = ()
+    rounds: int = 30
+    deadline_s: float = 120.0
+    privacy: Privacy = field(default_factory=Privacy)
+    seed: int = 0
+    host: str = LOCALHOST
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Plan:
+        """Return the plan of which `asdict` gave the facts."""
+        return cls(**{**facts, "types": tuple(facts["types"]), "privacy": Privacy(**facts["privacy"])})
+
+    def agreement(self, federation: str, features: FeatureSpace) -> Agreement:
+        """Return what it proposes to the members. Raises FederationError if a value is not what an agreement allows."""
+        return Agreement(
+            federation, self.title, (REST, *self.types), features, catalog.settings_for("fedaws", "quick", {"rounds": self.rounds}),
+            deadline_s=self.deadline_s, privacy=self.privacy, seed=self.seed,
+        )  # fmt: skip
 
 
 def _check_classes(classes: object) -> None:
@@ -240,8 +295,8 @@ def _check_classes(classes: object) -> None:
         raise _wrong("classes", classes, f"a list of 2 to {MAX_CLASSES} names")
     for name in classes:
         _text("a class", name, MAX_TYPE)
-    if classes[0] != REST_CLASS or len(set(classes)) < len(classes):
-        raise _wrong("classes", classes, f"{REST_CLASS!r} first, and then each damage type once")
+    if classes[0] != REST or len(set(classes)) < len(classes):
+        raise _wrong("classes", classes, f"{REST!r} first, and then each damage type once")
 
 
 def _check_settings(settings: FedawsSettings, privacy: Privacy) -> None:

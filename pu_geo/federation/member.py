@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,21 +11,20 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
-from torch import Tensor
+from safetensors.torch import save
 
 from pu_geo.errors import FederationError, TrainingError, printable
-from pu_geo.features.bank import FEATURE_SEED, Maker, fingerprint
-from pu_geo.federation import ledger, network, privacy, wire
-from pu_geo.federation.agreement import REST_CLASS, Agreement, FeatureSpace
-from pu_geo.federation.protocol import Answer, Ask
+from pu_geo.features.bank import FEATURE_SEED, fingerprint
+from pu_geo.federation import network, privacy, wire
+from pu_geo.federation.agreement import Agreement, FeatureSpace
+from pu_geo.federation.wire import Message
 from pu_geo.files import atomic_write
 from pu_geo.methods import catalog
 from pu_geo.methods.fedaws import CLIENT_STREAM, Client, Embedder, FedawsNetwork, client_update, theta_of
 from pu_geo.project import contents, feature_sets, federations, model_files, store
 from pu_geo.project.contents import chip_facts
 from pu_geo.project.damage_types import ANSWERS, GRADES
-from pu_geo.project.federations import Membership
+from pu_geo.project.federations import REST, Held, TookPart
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.tasks.imagery.features import maker_in
@@ -41,6 +39,7 @@ from pu_geo.training.threads import one_thread
 METHOD, PRESET = "fedaws", "federated"
 _CPU = torch.device("cpu")
 _ANSWERED = "answered-{row}.safetensors"
+_SHARED = "Use features that hold no imagery: `pu-geo features P.pugeo --maker shared`."
 
 
 @dataclass(frozen=True)
@@ -91,14 +90,14 @@ class OwnData:
         rarest of its own, as in FedAwS in one process. Buildings of accepted clusters belong to none.
 
         Args:
-            types_from: see `Membership`.
+            types_from: see `federations.Held`.
 
         Raises:
             TrainingError: if no damaged building has a type there.
         """
         self.agreement.row(class_name)
         inputs = self.inputs
-        if class_name == REST_CLASS:
+        if class_name == REST:
             return np.flatnonzero(~inputs.learned_as_positive & ~inputs.pu.is_excluded)
         if types_from is None:
             return np.flatnonzero(inputs.pu.is_positive & ~inputs.pu.is_excluded)
@@ -107,12 +106,12 @@ class OwnData:
         return np.array(sorted(row for row, name in kinds.items() if name == class_name), np.int64)
 
 
-class Member:
+class Part:
     """A project in one of its roles: the chips of one class.
 
     Args:
-        own: of the project; members of one project can share it.
-        membership: its class.
+        own: of the project; parts of one project can share it.
+        types_from: see `federations.Held`.
 
     Attributes:
         row: of W, that it holds.
@@ -122,88 +121,88 @@ class Member:
         FederationError: if the project has no building of the class.
     """
 
-    def __init__(self, own: OwnData, membership: Membership) -> None:
-        self.own, self.membership = own, membership
-        self.row = own.agreement.row(membership.class_name)
-        self.rows = own.rows_of(membership.class_name, membership.types_from)
+    def __init__(self, own: OwnData, class_name: str, types_from: str | None = None) -> None:
+        self.own, self.class_name, self.row = own, class_name, own.agreement.row(class_name)
+        self.rows = own.rows_of(class_name, types_from)
         if not len(self.rows):
             raise FederationError(
-                f"{own.layout.folder.name} has no building of the class {membership.class_name!r} to learn from.",
+                f"{own.layout.folder.name} has no building of the class {class_name!r} to learn from.",
                 "Mark some on the Annotate page, or join with another class.",
                 kind="few_labels",
             )
 
-    def answer(self, ask: Ask) -> Answer:
-        """Do the member's part of a round; what leaves is in the ledger before it is returned.
+    def reply(self, message: Message) -> Message:
+        """Do what the leader asks for: its part of a round, or to keep the finished model; what leaves is in the ledger before it is returned.
 
         The same ask gets the same answer, to the bit, also after a restart. With local noise that is the stored one, whatever was
         answered on the Annotate page since: of two answers with the same noise, the difference would have none.
 
         Raises:
-            FederationError: if the ask does not fit the agreement, or the training diverged.
+            FederationError: if the message does not fit the agreement, or the training diverged.
         """
+        digest = message.facts["agreement"]
+        if digest != self.own.agreement.digest:
+            raise _odd(f"is of the agreement {printable(digest, 12)}; this project joined {self.own.agreement.digest[:12]}")
+        if message.kind == wire.MODEL:
+            write_model(self.own, message)
+            reply = Message(wire.RECEIVED, {}, {})
+        else:
+            reply = self._answer(message)
+        self.note(reply)
+        return reply
+
+    def note(self, message: Message) -> None:
+        """Write into the ledger what is about to be sent to the leader."""
+        is_here = self.row in federations.rows_here(self.own.folder, len(self.own.agreement.classes))
+        wire.note(self.own.folder, message, wire.LEADER, is_here=is_here)
+
+    def _answer(self, ask: Message) -> Message:
         own, agreement = self.own, self.own.agreement
+        rules, settings = agreement.privacy, agreement.settings
         self._check(ask)
-        if agreement.privacy.kind == "local" and (stored := self._answered(ask)) is not None:
-            self._note(stored)
+        if rules.kind == "local" and (stored := self._answered(ask)) is not None:
             return stored
+        theta, own_vector = ask.theta, ask.tensors[wire.OWN_VECTOR]
         local, losses = network.local_of(theta_of(own.embedder)), list[float]()
         run = Run(_CPU, agreement.seed)
         client = Client(own.data.inputs, self.rows, own.embedder, MicroBatcher(run))
         with one_thread():
-            update = client_update(
-                client, {**local, **ask.theta}, ask.own_vector, agreement.settings,
-                run.generator(CLIENT_STREAM + self.row, ask.round), losses.append,
-            )  # fmt: skip
-        loss, is_noisy = sum(losses) / len(losses), agreement.privacy.kind == "local"
+            generator = run.generator(CLIENT_STREAM + self.row, ask.round)
+            update = client_update(client, {**local, **theta}, own_vector, settings, generator, losses.append)
+        loss = sum(losses) / len(losses)
         if not math.isfinite(loss):
             raise FederationError(
-                f"The training of {self.membership.class_name} diverged in round {ask.round}.",
+                f"The training of {self.class_name} diverged in round {ask.round}.",
                 "Ask whoever leads for a federation with a smaller lr.",
                 kind="diverged",
             )
-        n_chips = len(self.rows) if agreement.settings.weighting == "chips" else 1
-        update = update._replace(theta=network.shared_of(update.theta), n_chips=n_chips)
-        if is_noisy:
+        update = update._replace(theta=network.shared_of(update.theta))
+        if rules.kind == "local":
             noise = privacy.secret_noise(own.folder, self.row, ask.round, _sha256_of(ask))
-            update, loss = privacy.local(agreement, update, ask.theta, ask.own_vector, noise), 0.0
-        answer = Answer(ask.round, agreement.digest, self.membership.class_name, update, loss)
-        if is_noisy:
+            update, loss = privacy.local(agreement, update, theta, own_vector, noise), 0.0
+        n_chips = len(self.rows) if settings.weighting == "chips" else 1
+        answer = Message(
+            wire.ANSWER, {**update.theta, wire.OWN_VECTOR: update.own_vector},
+            {**ask.facts, "class_name": self.class_name, "n_chips": n_chips, "loss": loss},
+        )  # fmt: skip
+        if rules.kind == "local":
             self._store(ask, answer)
-        self._note(answer)
         return answer
 
-    @property
-    def is_here(self) -> bool:
-        """Whether the leader is on this machine, too, see `federations.rows_here`."""
-        return self.row in federations.rows_here(self.own.folder, len(self.own.agreement.classes))
-
-    def _note(self, answer: Answer) -> None:
-        ledger.note(self.own.folder, wire.pack_answer(answer), ledger.LEADER, is_here=self.is_here)
-
-    def _check(self, ask: Ask) -> None:
+    def _check(self, ask: Message) -> None:
         """Refuse an ask that is not one of this federation's, before anything is trained."""
-        agreement, own = self.own.agreement, network.shared_of(theta_of(self.own.embedder))
-        if ask.agreement != agreement.digest:
-            raise _odd_ask(
-                f"is of the agreement {printable(ask.agreement, 12)}; this project joined {agreement.digest[:12]}"
-            )
-        if not 1 <= ask.round <= agreement.settings.rounds:
-            raise _odd_ask(f"is for round {printable(ask.round)}; there are {agreement.settings.rounds}")
-        shape = (agreement.settings.embedding_dim,)
-        sent = {**ask.theta, wire.OWN_VECTOR: ask.own_vector}
-        wanted = {name: tuple(tensor.shape) for name, tensor in own.items()} | {wire.OWN_VECTOR: shape}
-        if {name: tuple(tensor.shape) for name, tensor in sent.items()} != wanted:
-            raise _odd_ask("holds other tensors than the agreed network has")
-        if not all(tensor.dtype == torch.float32 and bool(tensor.isfinite().all()) for tensor in sent.values()):
-            raise _odd_ask("holds values that are no finite float32 numbers")
+        settings, own = self.own.agreement.settings, network.shared_of(theta_of(self.own.embedder))
+        if not 1 <= ask.round <= settings.rounds:
+            raise _odd(f"is for round {ask.round}; there are {settings.rounds}")
+        if odd := wire.mismatch({**own, wire.OWN_VECTOR: torch.zeros(settings.embedding_dim)}, ask.tensors):
+            raise _odd(f"does not fit the agreed network: {odd.rstrip('.')}")
 
     @property
     def _answer_file(self) -> Path:
         """Of the newest round that was answered with noise: it is stored before it leaves."""
         return self.own.folder / federations.KEYS / _ANSWERED.format(row=self.row)
 
-    def _answered(self, ask: Ask) -> Answer | None:
+    def _answered(self, ask: Message) -> Message | None:
         """Return what this member answered to an ask; None for one of a later round.
 
         Raises:
@@ -213,55 +212,52 @@ class Member:
         if not path.is_file():
             return None
         try:
-            with safe_open(path, "np") as stored:
+            with safe_open(path, "pt") as stored:
                 notes = stored.metadata() or {}
-                arrays = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # it is no mapping
-            answer = wire.unpack_answer(wire.Packed(wire.ANSWER, arrays, json.loads(notes["facts"])))
+                tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # it is no mapping
+            answer = wire.checked(Message(wire.ANSWER, tensors, json.loads(notes["facts"])), wire.ANSWER)
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error  # the leader gets these words, and no path
             raise FederationError(
-                f"What {self.membership.class_name} answered last is damaged: {why}.",
+                f"What {self.class_name} answered last is damaged: {why}.",
                 f"Restore {path.name} from a copy of {path.parent}. Without it a round could be answered twice, which costs privacy.",
                 kind="lost",
             ) from error
         if ask.round == answer.round and _sha256_of(ask) == notes.get("ask"):
             return answer
         if ask.round <= answer.round:
-            raise _odd_ask(f"is for round {ask.round}, which this member has answered: another answer would cost privacy")
+            raise _odd(f"is for round {ask.round}, which this member has answered: another answer would cost privacy")
         return None
 
-    def _store(self, ask: Ask, answer: Answer) -> None:
-        packed, path = wire.pack_answer(answer), self._answer_file
-        content = save(dict(packed.arrays), {"ask": _sha256_of(ask), "facts": json.dumps(dict(packed.facts))})
-        with atomic_write(path, mode=0o600) as temporary:
+    def _store(self, ask: Message, answer: Message) -> None:
+        content = save(dict(answer.tensors), {"ask": _sha256_of(ask), "facts": json.dumps(dict(answer.facts))})
+        with atomic_write(self._answer_file, mode=0o600) as temporary:
             temporary.write_bytes(content)
 
 
-def feature_space(layout: Layout, name: str) -> FeatureSpace:
-    """Return the feature space of a project's feature set, for an agreement.
+def feature_space(layout: Layout) -> FeatureSpace:
+    """Return the feature space of a project for an agreement: of the features in use if they hold no imagery, else of the newest that do not.
 
     Raises:
         FederationError: if what makes its features holds imagery: everybody else would get that.
-        ProjectError: if the newest chips have no such set.
+        ProjectError: if there are no chips.
     """
-    chip_set = store.call(layout, contents.chosen_chip_set)
-    facts, found = chip_facts(layout, chip_set), feature_sets.find(layout, chip_set, name)
-    maker = maker_in(layout, chip_set, name)
-    if maker is None:
+    with store.connect(layout) as db:
+        chip_set, gsd_m = contents.chosen_chip_set(db), contents.grid(db).gsd_m
+        used = feature_sets.in_use(db, layout, chip_set).name
+    found = feature_sets.without_imagery(feature_sets.all_sets(layout, chip_set), used)
+    maker = None if found is None else maker_in(layout, chip_set, found.name)
+    if found is None or maker is None:
         raise FederationError(
-            f"What made the features {name} was not kept.", "Make them again with `pu-geo features`.", kind="features"
+            f"The features of {layout.folder.name} are made by patches of this project's imagery, or by what was learned from it; partners "
+            "would get these with the model.",
+            _SHARED,
+            kind="imagery",
         )
-    _refuse_imagery(maker, name)
-    plain = {key: value for key, value in maker.facts().items() if isinstance(value, str | int | float | bool | None)}
+    facts = chip_facts(layout, chip_set)
     return FeatureSpace(
-        name, maker.kind, found.n_features, fingerprint(maker), str(facts["bands"]), int(facts["size_px"]),
-        store.call(layout, contents.grid).gsd_m, plain,
-    )  # fmt: skip
-
-
-def pixel_words(layout: Layout, agreement: Agreement) -> list[str]:
-    """Return in words that a project's pixels are much finer or coarser than those that a federation was agreed on with."""
-    return contents.pixel_words(store.call(layout, contents.grid).gsd_m, agreement.features.gsd_m, "The federation")
+        found.name, maker.kind, found.n_features, fingerprint(maker), str(facts["bands"]), int(facts["size_px"]), gsd_m
+    )
 
 
 def feature_set_of(layout: Layout, agreement: Agreement) -> str:
@@ -284,8 +280,8 @@ def feature_set_of(layout: Layout, agreement: Agreement) -> str:
     sets = feature_sets.all_sets(layout, chip_set)
     for one in sets:
         maker = maker_in(layout, chip_set, one.name)
-        if maker is not None and maker.kind == wanted.kind and fingerprint(maker) == wanted.fingerprint:
-            _refuse_imagery(maker, one.name)
+        is_same = maker is not None and maker.kind == wanted.kind and fingerprint(maker) == wanted.fingerprint
+        if is_same and feature_sets.without_imagery([one], one.name):
             return one.name
     raise FederationError(
         f"The federation {agreement.id} works on features {printable(wanted.name)} ({printable(wanted.kind)}, fingerprint "
@@ -296,99 +292,79 @@ def feature_set_of(layout: Layout, agreement: Agreement) -> str:
     )
 
 
-def write_model(
-    own: OwnData, model: Mapping[str, Tensor], said: Mapping[str, object], memberships: list[Membership]
-) -> Path:
+def write_model(own: OwnData, message: Message) -> None:
     """Write the finished model into the federation's folder of a project, as a model file with this project's statistics.
 
-    Args:
-        model: theta and "class_vectors", as the leader sent them.
-        said: what the leader says of the training, see `protocol.Transport.finish`.
-        memberships: of this project; they stand on the card.
-
-    Returns:
-        Path of the file, which the task `apply_model` makes a run of.
+    The task `apply_model` makes a run of it.
 
     Raises:
         FederationError: if the tensors are not those of the agreed network, or the leader does not say how far classes took part.
     """
-    agreement, inputs = own.agreement, own.inputs
-    parts = wire.parts_of(said, len(agreement.classes), agreement.settings.rounds)
-    theta = {name: tensor for name, tensor in model.items() if name != wire.CLASS_VECTORS}
-    mine, vectors = theta_of(own.embedder), model[wire.CLASS_VECTORS]
-    shapes = {name: tensor.shape for name, tensor in network.shared_of(mine).items()}
-    is_ours = {name: tensor.shape for name, tensor in theta.items()} == shapes
-    is_ours &= tuple(vectors.shape) == (len(agreement.classes), agreement.settings.embedding_dim)
-    if not is_ours or not all(each.dtype == torch.float32 and bool(each.isfinite().all()) for each in model.values()):
+    agreement, inputs, held = own.agreement, own.inputs, federations.memberships(own.folder)
+    mine, classes = theta_of(own.embedder), agreement.classes
+    wanted = {
+        **network.shared_of(mine), wire.CLASS_VECTORS: torch.zeros(len(classes), agreement.settings.embedding_dim),
+        wire.TOOK_PART: torch.zeros(len(classes), 2, dtype=torch.int64),
+    }  # fmt: skip
+    odd = wire.mismatch(wanted, message.tensors)
+    counts = torch.zeros(1) if odd else message.tensors[wire.TOOK_PART]
+    if odd or not 0 <= int(counts.min()) <= int(counts.max()) <= agreement.settings.rounds:
         raise FederationError(
-            "The finished model does not hold the tensors of the agreed network, in finite float32 numbers.",
+            f"The finished model does not fit the agreed network: {odd or 'classes took part in more rounds than there are.'}",
             "Ask whoever leads to send it again.",
             kind="model",
         )
     embedder = network.new_embedder(agreement)
-    embedder.load_state_dict({**network.local_of(mine), **theta})
-    kinds = torch.arange(1, len(agreement.classes))
-    whole = FedawsNetwork(embedder, vectors.clone(), agreement.settings.temperature, kinds).eval()
+    embedder.load_state_dict({**network.local_of(mine), **message.theta})
+    vectors, kinds = message.tensors[wire.CLASS_VECTORS], torch.arange(1, len(classes))
+    whole = FedawsNetwork(embedder, vectors, agreement.settings.temperature, kinds).eval()
     trained = TrainedModel(whole, whole.trunk)
-    named = next((one.types_from for one in memberships if one.types_from), None)
+    named = next(filter(None, held.values()), None)
     types_from = (
         ANSWERS if named in (None, GRADES) else named
     )  # a class that is a grade is that grade, and not "at least" it
     pu = inputs.pu
-    n_positive, n_rest = _n_learned(own, memberships)
+    n_positive, n_rest = _n_learned(own, held)
     facts = RunFacts(
         run_id=f"{PRESET}-{agreement.id}"[:60], method=METHOD, preset=PRESET, seed=agreement.seed,
         settings=asdict(agreement.settings), chip_set=inputs.chip_set, at_event=pu.at_event,
         n_positive=n_positive, n_unlabeled=n_rest,
         created_at=store.now(), seconds=0.0, device=name_of(_CPU), score_type=catalog.card(METHOD).score_type, threshold=0.5,
-        feature_set=inputs.feature_set, feature_maker=inputs.feature_maker, types=agreement.types,
+        feature_set=inputs.feature_set, feature_maker=inputs.feature_maker, types=classes[1:],
     )  # fmt: skip
     card, weights = card_and_weights(
         own.layout, facts, pu, Learned(trained.state(), own.data, types_from, inputs.at_decision)
     )
     card["input"]["seed"] = FEATURE_SEED
     card["learned_from"] |= {
-        "class_names": list(agreement.classes),
+        "class_names": list(classes),
         "federation": {
             "id": agreement.id, "title": agreement.title, "agreement": agreement.digest,
-            "noise": agreement.privacy.kind, "gsd_m": agreement.features.gsd_m, "rounds": agreement.settings.rounds, "classes_here": [one.class_name for one in memberships],
-            "took_part": {name: asdict(part) for name, part in zip(agreement.classes, parts, strict=True)},
+            "noise": agreement.privacy.kind, "gsd_m": agreement.features.gsd_m, "rounds": agreement.settings.rounds, "classes_here": list(held),
+            "took_part": {name: TookPart(*row)._asdict() for name, row in zip(classes, counts.tolist(), strict=True)},
         },
     }  # fmt: skip
-    path = own.folder / federations.MODEL
-    model_files.write(path, json.dumps(card, ensure_ascii=False, indent=1).encode(), weights)
-    return path
+    model_files.write(own.folder / federations.MODEL, json.dumps(card, ensure_ascii=False, indent=1).encode(), weights)
 
 
-def _n_learned(own: OwnData, memberships: list[Membership]) -> tuple[int, int]:
+def _n_learned(own: OwnData, held: Held) -> tuple[int, int]:
     """Return how many damaged buildings, and how many others, are of the classes that a project holds: nobody learned from the rest."""
     damaged, rest = set[int](), 0
-    for one in memberships:
+    for name, source in held.items():
         try:
-            rows = own.rows_of(one.class_name, one.types_from)
+            rows = own.rows_of(name, source)
         except TrainingError:  # a class that this project joined with later, of answers that this job does not know
             continue
-        if one.class_name == REST_CLASS:
+        if name == REST:
             rest = len(rows)
         else:
             damaged.update(rows.tolist())
     return len(damaged), rest
 
 
-def _refuse_imagery(maker: Maker, name: str) -> None:
-    if maker.facts().get("holds_imagery", True):
-        raise FederationError(
-            f"The features {name} are made by patches of this project's imagery, or by what was learned from it; partners would get "
-            "these with the model.",
-            "Use features that hold no imagery: `pu-geo features P.pugeo --maker shared`.",
-            kind="imagery",
-        )
+def _sha256_of(ask: Message) -> str:
+    return "-".join(wire.sha256_of(tensor.numpy().tobytes()) for _, tensor in sorted(ask.tensors.items()))
 
 
-def _sha256_of(ask: Ask) -> str:
-    packed = wire.pack_ask(ask)
-    return "-".join(wire.sha256_of(packed.arrays[name]) for name in sorted(packed.arrays))
-
-
-def _odd_ask(words: str) -> FederationError:
-    return FederationError(f"What the leader asks {words}.", "Ask whoever leads what changed.", kind="ask")
+def _odd(words: str) -> FederationError:
+    return FederationError(f"What the leader sent {words}.", "Ask whoever leads what changed.", kind="ask")

@@ -82,15 +82,6 @@ def noise_scale(privacy: Privacy, rounds: int) -> float:
     return 2 * privacy.clip * math.sqrt(rounds / (2 * privacy.rho))
 
 
-def epsilon_after(privacy: Privacy, rounds: int, n_done: int) -> float:
-    """Return the epsilon that has been spent after some of the rounds, at the agreement's delta; infinite without noise."""
-    scale = noise_scale(privacy, rounds)
-    if scale == 0:
-        return math.inf if n_done else 0.0
-    rho = n_done * (2 * privacy.clip / scale) ** 2 / 2
-    return rho + 2 * math.sqrt(rho * math.log(1 / privacy.delta))
-
-
 def longest(agreement: Agreement, n_values: int) -> float:
     """Return the longest change that a member may send, in the L2 norm: `max_norm`, and room for its own noise.
 
@@ -124,9 +115,7 @@ def noised(update: ClientUpdate, scale: float, noise: SecretNoise) -> ClientUpda
 
 
 def local(agreement: Agreement, update: ClientUpdate, theta: Theta, own_vector: Tensor, noise: SecretNoise) -> ClientUpdate:
-    """Return what a member sends in the place of its update."""
-    if agreement.privacy.kind != "local":
-        return update
+    """Return what a member sends in the place of its update, with noise of its own."""
     cut = clipped(update, theta, own_vector, agreement.privacy.clip)
     return noised(cut, noise_scale(agreement.privacy, agreement.settings.rounds), noise)
 
@@ -138,8 +127,6 @@ def central(
 
     Rows of W are not averaged, so that the noise on them does not shrink with the number of members.
     """
-    if agreement.privacy.kind != "central":
-        return dict(updates)
     scale = noise_scale(agreement.privacy, agreement.settings.rounds)
     found = {
         row: clipped(updates[row], theta, class_vectors[row], agreement.privacy.clip) for row in sorted(updates)

@@ -8,29 +8,29 @@ which too few took part is asked for again; it changes nothing. The last one nee
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from pu_geo.errors import FederationError, JobCancelled, printable
-from pu_geo.federation import ledger, network, privacy, wire
+from pu_geo.errors import FederationError, printable
+from pu_geo.federation import network, privacy, wire
 from pu_geo.federation.agreement import Agreement
-from pu_geo.federation.protocol import Answer, Ask, Transport
+from pu_geo.federation.wire import Message
 from pu_geo.files import atomic_write
 from pu_geo.methods.fedaws import Learner, server_round
 from pu_geo.project import federations
-from pu_geo.project.federations import STATE, Round, TookPart
+from pu_geo.project.federations import STATE, Round
 from pu_geo.project.store import now
+from pu_geo.tasks.job import Job
 from pu_geo.training.threads import one_thread
 
-_ROUND, _DIGEST, _VELOCITY = "round", "agreement", "velocity."
+_ROUND, _DIGEST, _THETA, _VELOCITY = "round", "agreement", "theta.", "velocity."
 _NOISE = "central"
 _RESTORE = (
     f"Restore {STATE} of that round from a copy of the project. Rounds with noise are not done again: the same noise twice hides "
@@ -39,66 +39,65 @@ _RESTORE = (
 MAX_CHIPS, _LOSS_SPARE = 10**8, 1.001  # for rounding
 
 
-@dataclass(frozen=True)
-class Led:
-    """A federation after its last round.
+class Transport(Protocol):
+    """Carries messages to the members, and what they reply."""
 
-    Attributes:
-        learner: theta and W.
-        delivered: rows of the members that have the finished model.
-        refused: row -> why its member could not take the model, in words.
-        took_part: how far each class took part, by row.
-    """
+    def exchange(
+        self, messages: Mapping[int, Message], *, deadline_s: float, stop: Callable[[], None], arrived: Callable[[int], None]
+    ) -> Mapping[int, Message | str]:
+        """Send members their messages, by row of W, and return what came back until the deadline.
 
-    learner: Learner
-    delivered: tuple[int, ...]
-    refused: Mapping[int, str]
-    took_part: tuple[TookPart, ...]
+        Args:
+            stop: raises JobCancelled once the user asked for it.
+            arrived: called with the row of each reply as it comes.
+
+        Returns:
+            By row of W: a reply of the right kind, or why the member refused or its reply is none, in words. A row whose member was not
+            heard of is missing.
+        """
+        ...
 
 
-def lead(
-    agreement: Agreement, folder: Path, transport: Transport, *,
-    report: Callable[[Mapping[str, Any]], None] = lambda _: None, is_cancelled: Callable[[], bool] = lambda: False,
-) -> Led:  # fmt: skip
-    """Run the rounds of a federation from its stored state to the last one, and send the model to the members.
+def lead(job: Job, agreement: Agreement, transport: Transport) -> dict[str, Any]:
+    """Run the rounds of a federation from its stored state to the last one, and send the model to the members that have it not.
 
     Source: FedAwS, Algorithm 1, lines 3 to 14. Killed between any two steps and called again, it ends with the same numbers, to the
     bit, if the same members take part.
 
     Args:
-        folder: of the federation, in the leader's project.
-        report: called after each round with {"round", "rounds", "taking_part", "late", "refused", "loss", "class_cosine",
-            "seconds", "is_counted", "epsilon"}.
+        job: of the leader's project, which has the federation's files.
+
+    Returns:
+        {"rounds", "members": how many have the model, "warnings": see `Agreement.warnings`}
 
     Raises:
         FederationError: if a round found no quorum in `Agreement.tries` tries, a class took part in no round up to the last one, the
-            state is of another agreement, the agreement is of another version, or rounds with noise would be done again.
+            state is of another agreement, the agreement is of another version, rounds with noise would be done again, or a member did not
+            get the model in time.
         JobCancelled: if the user cancelled.
     """
     agreement.require_current()
+    folder, n_rounds = job.layout.federation(agreement.id), agreement.settings.rounds
     done, learner = read_state(folder, agreement) or (0, network.start(agreement))
     _require_newest(agreement, folder, done)
-    for number in range(done + 1, agreement.settings.rounds + 1):
+    for number in range(done + 1, n_rounds + 1):
         for _ in range(agreement.tries):
-            if is_cancelled():
-                raise JobCancelled
-            learner, found = _round(agreement, folder, transport, number, learner, is_cancelled)
-            report(_facts(agreement, found))
+            job.stop_if_cancelled()
+            learner, found = _round(job, agreement, transport, number, learner)
+            share = number / (n_rounds + 1)
+            nearest = max(value for k, row in enumerate(found.cosines) for value in row[k + 1 :])
+            job.epoch({"epoch": number, "progress": share, "loss": found.loss, "class_cosine": nearest})
+            took = f"{len(found.taking_part)} of {len(agreement.classes)} members"
+            job.report(share, f"round {number} of {n_rounds}, {took}", is_news=True)
             if found.is_counted:
                 break
         else:
             raise _not_counted(agreement, folder, found)
-    parts = federations.took_part(federations.rounds(folder), len(agreement.classes))
-    came = _finish(agreement, folder, transport, learner, parts)
-    delivered = tuple(sorted(row for row, words in came.items() if not words))
-    return Led(learner, delivered, {row: words for row, words in sorted(came.items()) if words}, parts)
-
-
-def of_parts(agreement: Agreement, led: Led) -> dict[str, Any]:
-    """Return {"took_part": {class: rounds}, "warnings": of classes that took part in few}, as results of jobs have them."""
-    counts = {name: part.n_rounds for name, part in zip(agreement.classes, led.took_part, strict=True)}
-    words = federations.absence_words(agreement.classes, led.took_part, agreement.settings.rounds)
-    return {"took_part": counts, "warnings": words}
+    warnings = agreement.warnings(folder)
+    for words in warnings:
+        job.report(n_rounds / (n_rounds + 1), words, is_news=True)
+    _send_model(job, agreement, transport, learner)
+    return {"rounds": n_rounds, "members": len(federations.members(folder)), "warnings": warnings}
 
 
 def read_state(folder: Path, agreement: Agreement) -> tuple[int, Learner] | None:
@@ -128,7 +127,7 @@ def read_state(folder: Path, agreement: Agreement) -> tuple[int, Learner] | None
         )
     theta, velocity = (
         {name.removeprefix(prefix): each for name, each in tensors.items() if name.startswith(prefix)}
-        for prefix in (wire.THETA, _VELOCITY)
+        for prefix in (_THETA, _VELOCITY)
     )
     return int(facts[_ROUND]), Learner(theta, tensors[wire.CLASS_VECTORS], velocity)
 
@@ -140,16 +139,13 @@ def _require_newest(agreement: Agreement, folder: Path, done: int) -> None:
     """
     if agreement.privacy.kind == "none":
         return
-    last_round = {
-        wire.MODEL: agreement.settings.rounds + 1
-    }  # an ask holds the outcome of the round before it, the model that of all
+    # An ask holds the outcome of the round before it, the model, of no round, that of all.
     sent = [
-        last_round.get(one.message, one.round) - 1
+        one.round or agreement.settings.rounds + 1
         for one in federations.ledger(folder)
         if one.message in (wire.ASK, wire.MODEL)
     ]
-    known = [one.number - 1 for one in federations.rounds(folder)]
-    last = max([*sent, *known], default=0)
+    last = max([*sent, *(one.number for one in federations.rounds(folder))], default=1) - 1
     if last > done:
         raise FederationError(
             f"The outcome of round {last} of {agreement.id} was sent already, and its state here is of round {done}.",
@@ -160,7 +156,7 @@ def _require_newest(agreement: Agreement, folder: Path, done: int) -> None:
 
 def write_state(folder: Path, agreement: Agreement, done: int, learner: Learner) -> None:
     """Store theta, W and the momentum of theta after a round: one file, whole or not at all."""
-    tensors = {wire.THETA + name: tensor.contiguous() for name, tensor in learner.theta.items()}
+    tensors = {_THETA + name: tensor.contiguous() for name, tensor in learner.theta.items()}
     tensors |= {_VELOCITY + name: tensor.contiguous() for name, tensor in learner.velocity.items()}
     tensors[wire.CLASS_VECTORS] = learner.class_vectors.contiguous()
     content = save(tensors, {_ROUND: str(done), _DIGEST: agreement.digest})
@@ -168,44 +164,46 @@ def write_state(folder: Path, agreement: Agreement, done: int, learner: Learner)
         temporary.write_bytes(content)
 
 
-def _round(
-    agreement: Agreement, folder: Path, transport: Transport, number: int, learner: Learner, is_cancelled: Callable[[], bool]
-) -> tuple[Learner, Round]:  # fmt: skip
+def _round(job: Job, agreement: Agreement, transport: Transport, number: int, learner: Learner) -> tuple[Learner, Round]:
     """Do a round; without a quorum, the learner stays as it is. The log comes first: killed between, it has the round twice."""
-    began, digest = time.monotonic(), agreement.digest
+    folder = job.layout.federation(agreement.id)
     asks = {
-        row: Ask(number, learner.theta, vector.clone(), digest)  # a view would carry the other rows along
+        row: Message(
+            wire.ASK, {**learner.theta, wire.OWN_VECTOR: vector.clone()}, {"round": number, "agreement": agreement.digest}
+        )  # a view would carry the other rows along
         for row, vector in enumerate(learner.class_vectors)
     }
-    here = federations.rows_here(folder, len(agreement.classes))
-    for row, ask in asks.items():
-        ledger.note(folder, wire.pack_ask(ask), _name(agreement, row), is_here=row in here)
-    came = transport.exchange(asks, deadline_s=agreement.deadline_s, is_cancelled=is_cancelled)
-    if is_cancelled():
-        raise JobCancelled
-    refused = {row: answer for row, answer in came.items() if row in asks and isinstance(answer, str)}
-    answers: dict[int, Answer] = {}
+    came = _exchanged(job, agreement, transport, asks)
+    refused, answers = dict[int, str](), dict[int, Message]()
     for row in sorted(came):
         answer = came[row]
-        if row not in asks or isinstance(answer, str):
-            continue
-        if why := refusal(agreement, row, asks[row], answer):
+        if isinstance(answer, str):
+            refused[row] = answer
+        elif why := refusal(agreement, row, asks[row], answer):
             refused[row] = why
         else:
             answers[row] = answer
     is_counted = len(answers) >= agreement.quorum and not _never(agreement, folder, number, answers)
     after = _step(agreement, folder, number, learner, answers) if is_counted else learner
     found = Round(
-        number, now(), tuple(answers), tuple(row for row in asks if row not in answers and row not in refused),
-        {row: refused[row] for row in sorted(refused)},
-        _loss(agreement, answers),
-        _cosines(after.class_vectors), round(time.monotonic() - began, 3), is_counted,
-        None if agreement.privacy.kind == "none" else privacy.epsilon_after(agreement.privacy, agreement.settings.rounds, number),
+        number, now(), list(answers), [row for row in asks if row not in came], refused, _loss(agreement, answers),
+        _cosines(after.class_vectors), is_counted,
     )  # fmt: skip
     federations.append_round(folder, found)
     if is_counted:
         write_state(folder, agreement, number, after)
     return after, found
+
+
+def _exchanged(
+    job: Job, agreement: Agreement, transport: Transport, messages: Mapping[int, Message], arrived: Callable[[int], None] = lambda _: None
+) -> Mapping[int, Message | str]:  # fmt: skip
+    """Note what is about to leave, send it, and return what came back."""
+    folder = job.layout.federation(agreement.id)
+    here = federations.rows_here(folder, len(agreement.classes))
+    for row, message in messages.items():
+        wire.note(folder, message, f"member of {agreement.classes[row]}", is_here=row in here)
+    return transport.exchange(messages, deadline_s=agreement.deadline_s, stop=job.stop_if_cancelled, arrived=arrived)
 
 
 def _never(agreement: Agreement, folder: Path, number: int, answers: Iterable[int]) -> list[str]:
@@ -219,14 +217,14 @@ def _never(agreement: Agreement, folder: Path, number: int, answers: Iterable[in
     return [name for row, name in enumerate(agreement.classes) if row not in took_part.union(answers)]
 
 
-def _loss(agreement: Agreement, answers: Mapping[int, Answer]) -> float | None:
+def _loss(agreement: Agreement, answers: Mapping[int, Message]) -> float | None:
     """Return the mean loss; None where nobody took part, or noise hides members, whose losses would tell of their chips."""
     if not answers or agreement.privacy.kind == "local":
         return None
-    return sum(answer.loss for answer in answers.values()) / len(answers)
+    return sum(float(answer.facts["loss"]) for answer in answers.values()) / len(answers)
 
 
-def _step(agreement: Agreement, folder: Path, number: int, learner: Learner, answers: Mapping[int, Answer]) -> Learner:
+def _step(agreement: Agreement, folder: Path, number: int, learner: Learner, answers: Mapping[int, Message]) -> Learner:
     """Take the server's step with the answers that counted."""
     updates = {row: answer.update for row, answer in answers.items()}
     if agreement.privacy.kind == "central":
@@ -236,34 +234,41 @@ def _step(agreement: Agreement, folder: Path, number: int, learner: Learner, ans
         return server_round(learner, updates, agreement.settings)
 
 
-def _finish(
-    agreement: Agreement, folder: Path, transport: Transport, learner: Learner, parts: Sequence[TookPart]
-) -> Mapping[int, str]:
-    """Send the finished model, all class vectors included: a member needs them to score all classes."""
-    model: dict[str, Tensor] = {**learner.theta, wire.CLASS_VECTORS: learner.class_vectors}
-    facts = {"agreement": agreement.digest, "rounds": agreement.settings.rounds, **wire.facts_of_parts(parts)}
-    here = federations.rows_here(folder, len(agreement.classes))
-    for row in range(len(agreement.classes)):
-        ledger.note(folder, wire.pack_model(model, facts), _name(agreement, row), is_here=row in here)
-    return transport.finish(model, facts, deadline_s=agreement.deadline_s)
+def _send_model(job: Job, agreement: Agreement, transport: Transport, learner: Learner) -> None:
+    """Send the finished model, all class vectors included, to the members that have it not: they need them to score all classes.
 
+    Raises:
+        FederationError: if a member has no model after the deadline; says why.
+    """
+    folder = job.layout.federation(agreement.id)
+    parts = federations.took_part(federations.rounds(folder), len(agreement.classes))
+    tensors = {**learner.theta, wire.CLASS_VECTORS: learner.class_vectors, wire.TOOK_PART: torch.tensor(parts)}
+    without = {row for row, one in federations.members(folder).items() if not one.has_model}
 
-def _name(agreement: Agreement, row: int) -> str:
-    return f"member of {agreement.classes[row]}"
+    def arrived(row: int) -> None:
+        with federations.changing_members(folder) as members:
+            members[row] = replace(members[row], has_model=True)
+
+    message = Message(wire.MODEL, tensors, {"agreement": agreement.digest})
+    came = _exchanged(job, agreement, transport, dict.fromkeys(sorted(without), message), arrived)
+    why = {
+        row: f"could not take it ({words.rstrip('.')})" if isinstance(words := came.get(row), str) else "was away"
+        for row, one in federations.members(folder).items()
+        if not one.has_model
+    }
+    if why:
+        listed = "; ".join(f"{agreement.classes[row]} {words}" for row, words in why.items())
+        raise FederationError(
+            f"All {agreement.settings.rounds} rounds are done, but these members have no model: {listed}.",
+            "Ask them to connect, and those that could not take it to do first what their own job says; then start this again: it sends "
+            "the model to them alone.",
+            kind="delivery",
+        )
 
 
 def _cosines(class_vectors: Tensor) -> tuple[tuple[float, ...], ...]:
     unit = torch.nn.functional.normalize(class_vectors, dim=1)
     return tuple(tuple(round(value, 6) for value in row) for row in (unit @ unit.T).tolist())
-
-
-def _facts(agreement: Agreement, found: Round) -> dict[str, Any]:
-    others = [value for k, row in enumerate(found.cosines) for value in row[k + 1 :]]
-    return {
-        "round": found.number, "rounds": agreement.settings.rounds, "taking_part": found.taking_part, "late": found.late,
-        "refused": dict(found.refused), "loss": found.loss, "class_cosine": max(others), "seconds": found.seconds,
-        "is_counted": found.is_counted, "epsilon": found.epsilon,
-    }  # fmt: skip
 
 
 def _not_counted(agreement: Agreement, folder: Path, found: Round) -> FederationError:
@@ -290,56 +295,41 @@ def _not_counted(agreement: Agreement, folder: Path, found: Round) -> Federation
 # What the leader checks of an answer before it counts
 
 
-def refusal(agreement: Agreement, row: int, ask: Ask, answer: Answer) -> str:
+def refusal(agreement: Agreement, row: int, ask: Message, answer: Message) -> str:
     """Return why an answer does not count, in one sentence, which screens show; "" where it does.
 
     Args:
         row: of the member that sent it, as the transport knows it by its key.
         ask: what it was sent.
     """
-    update = answer.update
-    if answer.agreement != agreement.digest:
-        return f"It joined another agreement: its digest is {printable(answer.agreement, 12)}, ours {agreement.digest[:12]}."
-    if answer.class_name != agreement.classes[row]:
-        return f"It claims the class {printable(answer.class_name)!r}; its key is admitted for {agreement.classes[row]!r}."
+    facts, name = answer.facts, agreement.classes[row]
+    n_chips, loss = int(facts["n_chips"]), float(facts["loss"])
+    if facts["agreement"] != agreement.digest:
+        return (
+            f"It joined another agreement: its digest is {printable(facts['agreement'], 12)}, ours {agreement.digest[:12]}."
+        )
+    if facts["class_name"] != name:
+        return f"It claims the class {printable(facts['class_name'])!r}; its key is admitted for {name!r}."
     if answer.round != ask.round:
-        return f"It answers round {printable(answer.round)}; this is round {ask.round}."
-    if type(update.n_chips) is not int or not 0 <= update.n_chips <= MAX_CHIPS:
-        return f"It counts {printable(update.n_chips)} chips; 0 to {MAX_CHIPS:,} are possible."
-    if update.n_chips == 0:
-        return f"It has no building of the class {agreement.classes[row]!r} to learn from."
-    if not math.isfinite(answer.loss):
+        return f"It answers round {answer.round}; this is round {ask.round}."
+    if not 0 <= n_chips <= MAX_CHIPS:
+        return f"It counts {n_chips} chips; 0 to {MAX_CHIPS:,} are possible."
+    if n_chips == 0:
+        return f"It has no building of the class {name!r} to learn from."
+    if not math.isfinite(loss):
         return "Its loss is no finite number: its training diverged."
     most = _LOSS_SPARE * (1 + agreement.settings.enough) ** 2  # see `positive_hinge_loss`
-    if not 0 <= answer.loss <= most:
-        return f"Its loss is {answer.loss:.3g}; 0 to {most:.3g} are possible."
-    if update.theta.keys() != ask.theta.keys():
-        odd = sorted(update.theta.keys() ^ ask.theta.keys())[0]
-        return f"It {'lacks the' if odd in ask.theta else 'holds an unknown'} tensor {printable(odd)!r}."
-    sent = {**ask.theta, "own_vector": ask.own_vector}
-    came = {**update.theta, "own_vector": update.own_vector}
-    return next(filter(None, (_odd(name, sent[name], came[name]) for name in sent)), "") or _too_long(agreement, sent, came)
-
-
-def _odd(name: str, sent: Tensor, came: Tensor) -> str:
-    if came.dtype != sent.dtype:
-        return f"{printable(name)} is of type {_dtype(came)}; it must be {_dtype(sent)}."
-    if came.shape != sent.shape:
-        return f"{printable(name)} has the shape {tuple(came.shape)}; it must be {tuple(sent.shape)}."
-    if n_bad := int((~came.isfinite()).sum()):
-        return f"{n_bad:,} of {came.numel():,} values of {printable(name)} are no finite numbers."
-    return ""
+    if not 0 <= loss <= most:
+        return f"Its loss is {loss:.3g}; 0 to {most:.3g} are possible."
+    return wire.mismatch(ask.tensors, answer.tensors) or _too_long(agreement, ask.tensors, answer.tensors)
 
 
 def _too_long(agreement: Agreement, sent: Mapping[str, Tensor], came: Mapping[str, Tensor]) -> str:
     """Compare the change of theta, and that of the class vector, with the bound of the agreement."""
-    for what, names in (("theta", [name for name in sent if name != "own_vector"]), ("its class vector", ["own_vector"])):
+    own = [wire.OWN_VECTOR]
+    for what, names in (("theta", sorted(sent.keys() - own)), ("its class vector", own)):
         squares = [float((came[name].double() - sent[name].double()).square().sum()) for name in names]
         norm, most = math.sqrt(sum(squares)), privacy.longest(agreement, sum(sent[name].numel() for name in names))
         if norm > most:
             return f"Its change of {what} has a norm of {norm:.3g}; the agreement allows {most:.3g}."
     return ""
-
-
-def _dtype(tensor: Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")

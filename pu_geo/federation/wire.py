@@ -1,183 +1,129 @@
-"""Messages as what a transport carries: named arrays, and plain facts. Unpacking refuses what is no such message, in words."""
+"""What leader and members of a federation send each other, whatever carries it: tensors, and plain facts.
+
+A federation has a leader, who averages, and members. A member is one project with the chips of one class, known by its key. One project
+can be several members: its damage type, and "rest", the buildings that nobody called damaged. What arrives is checked here, in words.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pu_geo.errors import FederationError, printable
-from pu_geo.federation.agreement import PROTOCOL
-from pu_geo.federation.protocol import Answer, Ask
-from pu_geo.methods.fedaws import ClientUpdate
-from pu_geo.project.federations import TookPart
+from pu_geo.methods.fedaws import ClientUpdate, Theta
+from pu_geo.project import federations
+from pu_geo.project.federations import FACTS, Sent
+from pu_geo.project.store import now
 
-ASK, ANSWER, MODEL, REFUSAL = "ask", "answer", "model", "refusal"
-OWN_VECTOR, CLASS_VECTORS, THETA = "own_vector", "class_vectors", "theta."
-N_ROUNDS, LAST_ROUND = "n_rounds.", "last_round."
-"""Before a row of W: facts of a finished model, see `TookPart`."""
+LEADER = "leader"
+ASK, ANSWER, MODEL, RECEIVED, REFUSAL = "ask", "answer", "model", "received", "refusal"
+OWN_VECTOR, CLASS_VECTORS, TOOK_PART = "own_vector", "class_vectors", "took_part"
 Fact = int | float | str
-MAX_ARRAYS, MAX_AXES, MAX_VALUES, MAX_TEXT = 64, 4, 2**26, 300
-_DTYPES = ("float32", "float64", "float16", "int64", "int32")
+MAX_TENSORS, MAX_TEXT = 64, 300
+REPLY = {ASK: ANSWER, MODEL: RECEIVED}
 _FACTS: Mapping[str, Mapping[str, type]] = {
     ASK: {"round": int, "agreement": str},
     ANSWER: {"round": int, "agreement": str, "class_name": str, "n_chips": int, "loss": float},
+    MODEL: {"agreement": str},
+    RECEIVED: {},
 }
 
 
-class Packed(NamedTuple):
+class Message(NamedTuple):
     """A message.
 
     Attributes:
-        kind: "ask", "answer", "model", or "refusal": the words that a member sends in the place of an answer.
-        arrays: name -> values.
-        facts: name -> number or text; "protocol" among them.
+        kind: "ask": theta, and the member's own row of W alone. "answer": both after its steps; its "n_chips" is 1 where the agreement weighs
+            members equally, so that their numbers do not leave them, and its "loss" the mean over its steps. "model": the finished one,
+            with all rows of W, since scoring needs them, and `TOOK_PART`, int64 [C, 2] of a `TookPart` a class. "received": that a member has
+            it. "refusal": the words that a member sends in the place of an answer.
+        tensors: `OWN_VECTOR`, float32 [E], or `CLASS_VECTORS`, float32 [C, E]; the others are theta, by their names in the network.
+        facts: "agreement" is the digest of that which the sender goes by.
     """
 
     kind: str
-    arrays: Mapping[str, NDArray[np.generic]]
+    tensors: Mapping[str, Tensor]
     facts: Mapping[str, Fact]
 
+    @property
+    def round(self) -> int:
+        """1 for the first; 0 where it is of none."""
+        return int(self.facts.get("round", 0))
 
-def pack_ask(ask: Ask) -> Packed:
-    """Return an ask as a message."""
-    facts: dict[str, Fact] = {"protocol": PROTOCOL, "round": ask.round, "agreement": ask.agreement}
-    return Packed(ASK, {**_named(ask.theta), OWN_VECTOR: _array(ask.own_vector)}, facts)
+    @property
+    def theta(self) -> Theta:
+        own = (OWN_VECTOR, CLASS_VECTORS, TOOK_PART)
+        return {name: tensor for name, tensor in self.tensors.items() if name not in own}
 
-
-def unpack_ask(packed: Packed) -> Ask:
-    """Return the ask of a message. Raises FederationError."""
-    arrays, facts = _checked(packed, ASK)
-    theta, own_vector = _theta(arrays), _one(arrays, OWN_VECTOR)
-    return Ask(int(facts["round"]), theta, own_vector, str(facts["agreement"]))
-
-
-def pack_answer(answer: Answer) -> Packed:
-    """Return an answer as a message."""
-    update = answer.update
-    facts: dict[str, Fact] = {
-        "protocol": PROTOCOL, "round": answer.round, "agreement": answer.agreement, "class_name": answer.class_name,
-        "n_chips": update.n_chips, "loss": answer.loss,
-    }  # fmt: skip
-    return Packed(ANSWER, {**_named(update.theta), OWN_VECTOR: _array(update.own_vector)}, facts)
+    @property
+    def update(self) -> ClientUpdate:
+        """What an answer says."""
+        return ClientUpdate(self.theta, self.tensors[OWN_VECTOR], int(self.facts["n_chips"]))
 
 
-def unpack_answer(packed: Packed) -> Answer:
-    """Return the answer of a message; `updates.refusal` then compares it with what was asked. Raises FederationError."""
-    arrays, facts = _checked(packed, ANSWER)
-    update = ClientUpdate(_theta(arrays), _one(arrays, OWN_VECTOR), int(facts["n_chips"]))
-    return Answer(
-        int(facts["round"]), str(facts["agreement"]), str(facts["class_name"]), update, float(facts["loss"])
-    )  # fmt: skip
-
-
-def pack_model(model: Mapping[str, Tensor], facts: Mapping[str, object]) -> Packed:
-    """Return the finished model as a message: theta, by its names, "class_vectors", and plain facts."""
-    theta = {name: tensor for name, tensor in model.items() if name != CLASS_VECTORS}
-    plain = {name: value for name, value in facts.items() if isinstance(value, int | float | str)}
-    return Packed(MODEL, {**_named(theta), CLASS_VECTORS: _array(model[CLASS_VECTORS])}, {"protocol": PROTOCOL, **plain})
-
-
-def pack_refusal(words: str) -> Packed:
-    """Return as a message, for the ledger, why a member did not do what the leader asked for."""
-    return Packed(REFUSAL, {}, {"words": words})
-
-
-def unpack_model(packed: Packed) -> tuple[dict[str, Tensor], dict[str, Fact]]:
-    """Return theta and "class_vectors" of a finished model, and its facts. Raises FederationError."""
-    arrays, facts = _checked(packed, MODEL)
-    return {**_theta(arrays), CLASS_VECTORS: _one(arrays, CLASS_VECTORS)}, dict(facts)
-
-
-def facts_of_parts(parts: Sequence[TookPart]) -> dict[str, Fact]:
-    """Return how far each class took part as facts of a finished model."""
-    found: dict[str, Fact] = {}
-    for row, part in enumerate(parts):
-        found |= {f"{N_ROUNDS}{row}": part.n_rounds, f"{LAST_ROUND}{row}": part.last}
-    return found
-
-
-def parts_of(facts: Mapping[str, object], n_classes: int, n_rounds: int) -> tuple[TookPart, ...]:
-    """Return how far each class took part, as the facts of a finished model say. Raises FederationError if they do not, or cannot be."""
-    return tuple(
-        TookPart(*(_round_number(facts, f"{name}{row}", n_rounds) for name in (N_ROUNDS, LAST_ROUND)))
-        for row in range(n_classes)
-    )
-
-
-def _round_number(facts: Mapping[str, object], name: str, n_rounds: int) -> int:
-    value = facts.get(name)
-    if type(value) is not int or not 0 <= value <= n_rounds:
-        raise _refused(f"has {printable(value)!r} for {name}; a finished model has 0 to {n_rounds} there")
-    return value
-
-
-def sha256_of(array: NDArray[np.generic]) -> str:
-    """Return the lowercase hex sha256 of values in C order."""
-    return hashlib.sha256(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).hexdigest()
-
-
-def _named(theta: Mapping[str, Tensor]) -> dict[str, NDArray[np.generic]]:
-    return {THETA + name: _array(tensor) for name, tensor in sorted(theta.items())}
-
-
-def _array(tensor: Tensor) -> NDArray[np.generic]:
-    found: NDArray[np.generic] = tensor.detach().cpu().numpy().copy()  # a view would carry other rows along
-    return found
-
-
-def _checked(packed: Packed, kind: str) -> tuple[dict[str, Tensor], Mapping[str, Fact]]:
-    """Return arrays as tensors, and facts, of a message that has the form of its kind."""
-    facts = packed.facts
-    if packed.kind != kind:
-        raise _refused(f"is of kind {printable(packed.kind)!r} where {kind!r} was due")
-    protocol = facts.get("protocol")
-    if protocol != PROTOCOL:
-        raise FederationError(
-            f"The message is written in protocol {printable(protocol)}; here is protocol {PROTOCOL}.",
-            "All partners need the same version of PU-Geo.",
-            kind="version",
-        )
-    wanted = _FACTS.get(kind)
-    if wanted is not None and set(facts) != {"protocol", *wanted}:
-        odd = sorted({"protocol", *wanted} ^ set(facts))[0]
-        raise _refused(f"{'lacks' if odd in (wanted or ()) else 'has an unknown'} {printable(odd)!r}")
+def checked(message: Message, *kinds: str) -> Message:
+    """Return a copy of a message that has the form of one of these kinds. Raises FederationError."""
+    facts, wanted = message.facts, _FACTS.get(message.kind, {})
+    if message.kind not in kinds:
+        raise _refused(f"is of kind {printable(message.kind)!r} where {' or '.join(map(repr, kinds))} was due")
+    if odd := sorted(set(wanted) ^ set(facts)):
+        raise _refused(f"{'lacks' if odd[0] in wanted else 'has an unknown'} {printable(odd[0])!r}")
     for name, value in facts.items():
-        if wanted is not None and name in wanted and type(value) is not wanted[name]:
+        if type(value) is not wanted[name]:
             raise _refused(f"has {printable(value)!r} for {name}")
         if isinstance(value, str) and len(value) > MAX_TEXT:
-            raise _refused(f"has a text of {len(value):,} characters for {printable(name)}; {MAX_TEXT} are allowed")
-    if not 1 <= len(packed.arrays) <= MAX_ARRAYS:
-        raise _refused(f"has {len(packed.arrays):,} arrays; 1 to {MAX_ARRAYS} are read")
-    return {name: _tensor(name, array) for name, array in packed.arrays.items()}, facts
+            raise _refused(f"has a text of {len(value):,} characters for {name}; {MAX_TEXT} are allowed")
+    return Message(message.kind, {name: each.detach().clone() for name, each in message.tensors.items()}, dict(facts))
 
 
-def _tensor(name: str, array: NDArray[np.generic]) -> Tensor:
-    if not isinstance(array, np.ndarray) or array.dtype.name not in _DTYPES:
-        kind = array.dtype.name if isinstance(array, np.ndarray) else type(array).__name__
-        raise _refused(f"has {printable(name)!r} of type {printable(kind)}; {', '.join(_DTYPES)} are read")
-    if array.ndim > MAX_AXES or not 1 <= math.prod(array.shape) <= MAX_VALUES:
-        raise _refused(f"has {printable(name)!r} of shape {printable(array.shape)}; 1 to {MAX_VALUES:,} values are read")
-    return torch.from_numpy(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("="), copy=True))
+def mismatch(wanted: Mapping[str, Tensor], came: Mapping[str, Tensor]) -> str:
+    """Return in one sentence why tensors are not of the names, types and shapes that are wanted, in finite numbers; "" where they are."""
+    if odd := sorted(came.keys() ^ wanted.keys()):
+        return f"It {'lacks the' if odd[0] in wanted else 'holds an unknown'} tensor {printable(odd[0])!r}."
+    for name, tensor in came.items():
+        due = wanted[name]
+        if tensor.dtype != due.dtype:
+            return f"{name} is of type {_dtype(tensor)}; it must be {_dtype(due)}."
+        if tensor.shape != due.shape:
+            return f"{name} has the shape {tuple(tensor.shape)}; it must be {tuple(due.shape)}."
+        if n_bad := int((~tensor.isfinite()).sum()):
+            return f"{n_bad:,} of {tensor.numel():,} values of {name} are no finite numbers."
+    return ""
 
 
-def _theta(arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(THETA): tensor for name, tensor in arrays.items() if name.startswith(THETA)}
+def note(folder: Path, message: Message, to: str, *, is_here: bool) -> None:
+    """Write into the ledger all that a message holds, its plain facts too, before it leaves.
+
+    Args:
+        folder: of the federation, in the project that sends.
+        to: receiver, in words.
+        is_here: whether the receiver is on this machine, see `federations.rows_here`.
+    """
+    common = (now(), message.kind, to, message.round)
+    lines = []
+    for name, tensor in sorted(message.tensors.items()):
+        array = np.ascontiguousarray(tensor.numpy())
+        lines.append(
+            Sent(*common, name, array.dtype.name, array.shape, array.nbytes, sha256_of(array.tobytes()), is_here=is_here)
+        )
+    values = json.dumps(dict(message.facts), sort_keys=True, ensure_ascii=False).encode()
+    facts = Sent(*common, FACTS, "json", (), len(values), sha256_of(values), dict(message.facts), is_here)
+    federations.append_sent(folder, [*lines, facts])
 
 
-def _one(arrays: Mapping[str, Tensor], name: str) -> Tensor:
-    odd = sorted(other for other in arrays if other != name and not other.startswith(THETA))
-    if odd:
-        raise _refused(f"has {printable(odd[0])!r}, which no such message has")
-    if name not in arrays:
-        raise _refused(f"lacks {name!r}")
-    return arrays[name]
+def sha256_of(content: bytes) -> str:
+    """Return the lowercase hex sha256 of values in C order."""
+    return hashlib.sha256(content).hexdigest()
+
+
+def _dtype(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def _refused(words: str) -> FederationError:

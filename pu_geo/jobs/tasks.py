@@ -103,14 +103,7 @@ TASKS = {
         needs_device=True,
     ),
     "federate_lead": Task(
-        "pu_geo.tasks.train.federate_lead:federate_lead",
-        "Leading the federation",
-        screen="train",
-        panel="federation",
-        needs_torch=True,
-    ),
-    "federate_serve": Task(
-        "pu_geo.tasks.train.federate_deployed:federate_serve",
+        "pu_geo.tasks.train.federate_deployed:federate_lead",
         "Leading the federation",
         screen="train",
         panel="federation",

@@ -191,6 +191,12 @@ def all_sets(layout: Layout, chip_set: str) -> list[FeatureSet]:
     return sorted(found, key=lambda one: (one.name != RCF, one.created_at, one.name))
 
 
+def without_imagery(sets: Sequence[FeatureSet], used: str) -> FeatureSet | None:
+    """Return the one of this name if what makes it holds no imagery, else the newest such set; None where each holds some."""
+    found = [one for one in sets if not one.maker.get("holds_imagery", True)]
+    return next((one for one in found if one.name == used), found[-1] if found else None)
+
+
 def find(layout: Layout, chip_set: str, name: str) -> FeatureSet:
     """Return what is known of a set. Raises ProjectError if the chip set does not have it."""
     n_views, n_chips, n_features = views(layout, chip_set, name).shape

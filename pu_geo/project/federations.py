@@ -6,15 +6,15 @@ Reads and writes them without torch, so that screens and commands can show them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pu_geo.errors import FederationError, printable
-from pu_geo.files import appended, atomic_write, checked, make_folder
-from pu_geo.project import contents
+from pu_geo.files import appended, atomic_write, make_folder
+from pu_geo.project import locks
 from pu_geo.project.layout import Layout, read_json, reading, write_json
 
 REST = "rest"
@@ -23,44 +23,36 @@ AGREEMENT, MEMBERS, MEMBERSHIPS = "agreement.json", "members.json", "memberships
 ROUNDS, LEDGER, STATE, INVITATION = "rounds.jsonl", "ledger.jsonl", "state.safetensors", "invitation.json"
 REQUEST = "request-{row}.json"
 KEYS, TLS = "keys", "tls"  # folders; files in them have mode 0600
-MODEL, DELIVERED, CONFIRMED = "model.pugeo-model.zip", "delivered.json", "confirmed.json"
+MODEL, CONFIRMED = "model.pugeo-model.zip", "confirmed.json"
 AWAY_SHARE = 0.1
 """A class that missed more than this share of all rounds, at the end, missed what the others learned last."""
 FACTS = "(facts)"
 """Name of the line in the ledger for what a message holds beside tensors."""
+Held = Mapping[str, str | None]
+"""The classes that a project holds -> where the damage types of their buildings come from, as in `TrainingRequest`; None where all its
+damaged buildings are of the class, and for "rest"."""
 
 
 @dataclass(frozen=True)
-class Admitted:
-    """Whom the leader takes for the one member of a row.
+class Member:
+    """Who holds one class of a federation.
 
     Attributes:
-        fingerprint: of the public key, in the form that people compare; "" in a simulation.
-        public_key: as text; "" in a simulation.
-        node_id: that the transport gave it; None until it is known.
         project: name that people gave the project.
         gsd_m: pixel size of its scenes on the ground, metres.
+        fingerprint: of the public key, in the form that people compare; "" in a trial.
+        public_key: as text; "" in a trial.
+        is_own: whether the leader's own project is this member.
+        has_model: whether it has the finished model.
     """
 
     class_name: str
+    project: str = ""
+    gsd_m: float = 0.0
     fingerprint: str = ""
     public_key: str = ""
-    node_id: int | None = None
-    project: str = ""
-    gsd_m: float | None = None
-
-
-@dataclass(frozen=True)
-class Membership:
-    """A class that this project holds in a federation.
-
-    Attributes:
-        types_from: where the damage types of its buildings come from, as in `TrainingRequest`; None where all its damaged
-            buildings are of the class, and for "rest".
-    """
-
-    class_name: str
-    types_from: str | None = None
+    is_own: bool = False
+    has_model: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,25 +66,20 @@ class Round:
         refused: row -> why its answer did not count, in words.
         loss: mean over those that took part; None where nobody did.
         cosines: of the class vectors after the round, [C, C].
-        seconds: how long it took.
         is_counted: whether there was a quorum; else the round is asked for again.
-        epsilon: spent so far, at the agreement's delta; None without noise.
     """
 
     number: int
     at: str
-    taking_part: tuple[int, ...]
-    late: tuple[int, ...]
+    taking_part: Sequence[int]
+    late: Sequence[int]
     refused: Mapping[int, str]
     loss: float | None
-    cosines: tuple[tuple[float, ...], ...]
-    seconds: float
+    cosines: Sequence[Sequence[float]]
     is_counted: bool = True
-    epsilon: float | None = None
 
 
-@dataclass(frozen=True)
-class TookPart:
+class TookPart(NamedTuple):
     """How far a class took part.
 
     Attributes:
@@ -109,7 +96,7 @@ class Sent:
     """A tensor that a leader or member sent: it left this machine, unless its receiver is here, too.
 
     Attributes:
-        message: "ask", "answer", "model" or "refusal".
+        message: "ask", "answer", "model", "received" or "refusal".
         to: receiver, in words.
         round: 0 for the model at the end, and for a refusal.
         name: of the tensor, or `FACTS` for what the message holds beside tensors, which `values` repeats.
@@ -123,7 +110,7 @@ class Sent:
     round: int
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: Sequence[int]
     bytes: int
     sha256: str
     values: Mapping[str, Any] | None = None
@@ -146,14 +133,14 @@ def agreement_bytes(folder: Path) -> bytes:
         return (folder / AGREEMENT).read_bytes()
 
 
-def agreement(folder: Path) -> dict[str, Any]:
-    """Return what the agreement says, unchecked: `federation.agreement` checked it when it was stored."""
-    found: dict[str, Any] = read_json(folder / AGREEMENT)
-    return found
-
-
 def write_agreement(folder: Path, content: bytes) -> None:
-    """Store an agreement that was checked."""
+    """Store an agreement that was checked. Raises FederationError if the project has another one there."""
+    if (folder / AGREEMENT).is_file() and agreement_bytes(folder) != content:
+        raise FederationError(
+            f"This project takes part in another federation that is called {folder.name}, with another agreement.",
+            "Ask whoever leads to give the new one another name.",
+            kind="agreement",
+        )
     with atomic_write(folder / AGREEMENT) as temporary:
         temporary.write_bytes(content)
 
@@ -164,91 +151,63 @@ def is_lead(folder: Path) -> bool:
 
 
 def is_deployed(folder: Path) -> bool:
-    """Return whether the federation is one between machines, with an invitation, certificates or keys, and no trial."""
-    has_files = (folder / INVITATION).is_file() or (folder / TLS).is_dir()
-    return has_files or any(one.fingerprint for one in members(folder).values())
+    """Return whether the federation is one between machines, with an invitation or certificates, and no trial."""
+    return (folder / INVITATION).is_file() or (folder / TLS).is_dir()
 
 
-def members(folder: Path) -> dict[int, Admitted]:
+def members(folder: Path) -> dict[int, Member]:
     """Return row -> member, as the leader admitted them; none where this project does not lead."""
     if not is_lead(folder):
         return {}
     with reading(folder / MEMBERS):
-        return {int(row): Admitted(**facts) for row, facts in dict(read_json(folder / MEMBERS)).items()}
+        return {int(row): Member(**facts) for row, facts in dict(read_json(folder / MEMBERS)).items()}
 
 
-def pixel_words(agreed: Mapping[str, Any], found: Iterable[tuple[str, float | None]]) -> list[str]:
-    """Return in words which projects have much finer or coarser pixels than the federation was agreed on with.
-
-    Args:
-        agreed: as `agreement` returns it.
-        found: name of a project and its pixel size, metres; None where it is not known.
-    """
-    agreed_m = float(agreed["features"]["gsd_m"])
-    return [
-        words
-        for project, gsd_m in dict.fromkeys(found)
-        if gsd_m is not None
-        for words in contents.pixel_words(gsd_m, agreed_m, "The federation", f"in {printable(project)}")
-    ]
-
-
-def write_members(folder: Path, found: Mapping[int, Admitted]) -> None:
+def write_members(folder: Path, found: Mapping[int, Member]) -> None:
     """Store whom the leader admitted."""
     write_json(folder / MEMBERS, {str(row): asdict(found[row]) for row in sorted(found)})
 
 
-def delivered(folder: Path) -> list[int]:
-    """Return the rows of the admitted members that have the finished model; none where the leader sent it to nobody yet."""
-    if not (folder / DELIVERED).is_file():
-        return []
-    with reading(folder / DELIVERED):
-        known, there = dict(read_json(folder / DELIVERED)), members(folder)
-        return sorted(row for row, one in there.items() if known.get(str(row)) == one.fingerprint)
-
-
-def write_delivered(folder: Path, rows: Iterable[int]) -> None:
-    """Store which members have the finished model, by their keys: a member that is admitted in one's place has it not."""
-    there = members(folder)
-    write_json(folder / DELIVERED, {str(row): there[row].fingerprint for row in sorted(rows) if row in there})
+@contextmanager
+def changing_members(folder: Path) -> Iterator[dict[int, Member]]:
+    """Yield the members of a leader; what the block leaves in the dict is stored, unless it raises. Others wait meanwhile."""
+    with locks.one_at_a_time(folder / "members.lock"):
+        found = members(folder)
+        yield found
+        write_members(folder, found)
 
 
 def rows_here(folder: Path, n_classes: int) -> set[int]:
-    """Return the rows whose leader and member are both on this machine: all of a trial, else those of the leader's own project.
-
-    A row that another key was admitted for is not here any more, though this project once joined for it.
-    """
+    """Return the rows whose leader and member are both on this machine: all of a trial, else those of the leader's own project."""
     if not is_deployed(folder):
         return set(range(n_classes))
-    return {row for row, one in members(folder).items() if _own_key(folder, row) == one.public_key}
+    return {row for row, one in members(folder).items() if one.is_own}
 
 
-def _own_key(folder: Path, row: int) -> str | None:
-    """Return the public key with which this project asked for a row; None where it did not, or the file is damaged."""
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        return str(json.loads(checked(folder / REQUEST.format(row=row)).read_bytes())["public_key"])
-    return None
-
-
-def memberships(folder: Path) -> list[Membership]:
-    """Return the classes that this project holds, in the order in which it joined."""
+def memberships(folder: Path) -> dict[str, str | None]:
+    """Return the classes that this project holds, in the order in which it joined; see `Held`."""
     if not (folder / MEMBERSHIPS).is_file():
-        return []
+        return {}
     with reading(folder / MEMBERSHIPS):
-        return [Membership(**facts) for facts in read_json(folder / MEMBERSHIPS)]
+        return dict(read_json(folder / MEMBERSHIPS))
 
 
-def require_different_buildings(project: str, held: Iterable[Membership]) -> None:
+def write_memberships(folder: Path, held: Held) -> None:
+    """Store the classes that this project holds."""
+    write_json(folder / MEMBERSHIPS, dict(held))
+
+
+def require_different_buildings(project: str, held: Held) -> None:
     """Refuse two damage classes of a project of which one would be made of all its damaged buildings, those of the other among them.
 
     Raises:
         FederationError: says which classes, and how to say where their buildings come from.
     """
-    damage = [one for one in held if one.class_name != REST]
-    whole = next((one.class_name for one in damage if one.types_from is None), None)
-    if whole is None or len(damage) < 2:
+    damage = {name: source for name, source in held.items() if name != REST}
+    if None not in damage.values() or len(damage) < 2:
         return
-    others = " and ".join(repr(one.class_name) for one in damage if one.class_name != whole)
+    whole = next(name for name, source in damage.items() if source is None)
+    others = " and ".join(repr(name) for name in damage if name != whole)
     raise FederationError(
         f"All damaged buildings of {project} would be of the class {printable(whole)!r}, those of {others} among them: the same "
         "buildings would teach several classes.",
@@ -256,11 +215,6 @@ def require_different_buildings(project: str, held: Iterable[Membership]) -> Non
         "attribute); or let the project hold one damage type.",
         kind="class",
     )
-
-
-def write_memberships(folder: Path, found: Iterable[Membership]) -> None:
-    """Store the classes that this project holds."""
-    write_json(folder / MEMBERSHIPS, [asdict(one) for one in found])
 
 
 def append_round(folder: Path, found: Round) -> None:
@@ -276,23 +230,18 @@ def rounds(folder: Path, *, is_counted: bool = True) -> list[Round]:
     """
     known: dict[Any, Round] = {}
     for number, line in enumerate(lines(folder / ROUNDS)):
-        facts = {**line, "refused": {int(row): words for row, words in line["refused"].items()}}
-        for name in ("taking_part", "late"):
-            facts[name] = tuple(facts[name])
-        facts["cosines"] = tuple(map(tuple, facts["cosines"]))
-        one = Round(**facts)
+        one = Round(**{**line, "refused": {int(row): words for row, words in line["refused"].items()}})
         known[one.number if one.is_counted else (one.number, number)] = one
-    found = [one for one in known.values() if one.is_counted or not is_counted]
-    return sorted(found, key=lambda one: (one.number, one.at))
+    return [one for one in known.values() if one.is_counted or not is_counted]
 
 
-def took_part(found: Iterable[Round], n_classes: int) -> tuple[TookPart, ...]:
+def took_part(found: Iterable[Round], n_classes: int) -> list[TookPart]:
     """Return how far each class took part in rounds that counted, by its row of W."""
     numbers: list[list[int]] = [[] for _ in range(n_classes)]
     for one in found:
         for row in one.taking_part:
             numbers[row].append(one.number)
-    return tuple(TookPart(len(each), max(each, default=0)) for each in numbers)
+    return [TookPart(len(each), max(each, default=0)) for each in numbers]
 
 
 def absence_words(classes: Iterable[str], parts: Iterable[TookPart], n_rounds: int) -> list[str]:
@@ -317,32 +266,21 @@ def absence_words(classes: Iterable[str], parts: Iterable[TookPart], n_rounds: i
     return [words for words, found in ((too_few, loud), (few, missed)) if found]
 
 
-def warnings(folder: Path, agreed: Mapping[str, Any], rounds: Sequence[Round]) -> list[str]:
-    """Return what whoever leads must know: members of other pixels, and classes that took part in few of the rounds so far."""
-    projects = [(one.project, one.gsd_m) for one in members(folder).values()]
-    classes = agreed["classes"]
-    absent = absence_words(classes, took_part(rounds, len(classes)), rounds[-1].number) if rounds else []
-    return [*pixel_words(agreed, projects), *absent]
-
-
 def rounds_done(folder: Path) -> int:
     """Return the last round that is known here: of the leader's log, or the last one that a member of this project answered."""
     if is_lead(folder):
         return max((one.number for one in rounds(folder)), default=0)
-    return max((one.round for one in ledger(folder) if one.message == "answer"), default=0)
+    return max((one.round for one in ledger(folder)), default=0)
 
 
 def append_sent(folder: Path, found: Iterable[Sent]) -> None:
     """Append to the ledger what is about to be sent."""
-    append(
-        folder / LEDGER,
-        [{name: value for name, value in asdict(one).items() if value is not None and value is not False} for one in found],
-    )
+    append(folder / LEDGER, map(asdict, found))
 
 
 def ledger(folder: Path) -> list[Sent]:
     """Return what was sent, the oldest first."""
-    return [Sent(**{**line, "shape": tuple(line["shape"])}) for line in lines(folder / LEDGER)]
+    return [Sent(**line) for line in lines(folder / LEDGER)]
 
 
 def append(path: Path, found: Iterable[Mapping[str, Any]]) -> None:
@@ -360,10 +298,8 @@ def lines(path: Path) -> list[dict[str, Any]]:
     """Return the objects of a log; lines that a crash cut off are left out."""
     found = []
     for line in path.read_bytes().split(b"\n") if path.is_file() else ():
-        try:
+        with suppress(ValueError):
             value = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(value, dict):
-            found.append(value)
+            if isinstance(value, dict):
+                found.append(value)
     return found

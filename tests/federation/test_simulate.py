@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from cli_parts import CommandLine
 from federation_parts import (
     CLASSES,
@@ -22,6 +24,7 @@ from federation_parts import (
     N,
     agreed,
     chips_of,
+    led,
     transport_of,
     with_pixels_of,
 )
@@ -29,11 +32,11 @@ from small_parts import add_chips, click, facts_of, in_tiers, job_of, small_proj
 
 from pu_geo.errors import FederationError
 from pu_geo.federation import wire
+from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.deployed import INSTALL
 from pu_geo.federation.member import OwnData, write_model
-from pu_geo.federation.rounds import lead, of_parts
+from pu_geo.federation.wire import Message
 from pu_geo.project import federations, model_files, runs
-from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import federation, run_card, run_names
@@ -41,13 +44,18 @@ from pu_geo.tasks.train.apply_model import apply_model, check_model
 
 Pair = tuple[Layout, Layout]
 pytestmark = pytest.mark.slow
-SETTINGS = ("--set", "rounds=25", "--set", "width=16", "--set", "embedding_dim=8", "--set", "local_steps=2")
 ROLES = ("--as", "joplin=destroyed,rest", "--as", "moore.pugeo=flooded")
 
 
-def simulated(run: CommandLine, pair: Pair, *more: object) -> dict[str, Any]:
-    words = ("federate", "simulate", *(each.folder for each in pair), *ROLES, "--name", "storms", *SETTINGS, *more)
-    return run.json(*words)
+def simulated(run: CommandLine, pair: Pair, *more: object, n_rounds: int = 2) -> dict[str, Any]:
+    words = ("federate", "simulate", *(each.folder for each in pair), *ROLES, "--title", "Storms", "--rounds", n_rounds)
+    return run.json(*words, *more)
+
+
+def trained(agreement: Agreement, pair: Pair, **more: Any) -> list[Path]:
+    """Run a federation to its end; return the model file of each project."""
+    led(agreement, pair, transport_of(agreement, pair, **more))
+    return [layout.federation(agreement.id) / federations.MODEL for layout in pair]
 
 
 def ranks_first(scores: np.ndarray[Any, Any], n: int = N_DAMAGED) -> float:
@@ -56,15 +64,14 @@ def ranks_first(scores: np.ndarray[Any, Any], n: int = N_DAMAGED) -> float:
 
 
 def test_both_projects_get_a_run_whose_scores_rank_all_three_classes(agencies: Pair, run: CommandLine) -> None:
-    result = simulated(run, agencies)
-    assert result["classes"] == list(CLASSES)
-    assert result["rounds"] == 25
+    result = simulated(run, agencies, n_rounds=25)
+    assert (result["rounds"], result["members"]) == (25, 3)
     for layout, own, other in ((agencies[0], 0, 1), (agencies[1], 1, 0)):
         facts = facts_of(layout, result["runs"][layout.folder.name])
         assert (facts.types, facts.method, facts.preset) == (("destroyed", "flooded"), "fedaws", "federated")
         assert facts.from_model is None  # this project's answers were learned from
-        assert facts.federation == {"title": "storms", "noise": "none"}
-        assert run_names.name(layout, facts.run_id).startswith("storms (FedAwS), ")
+        assert facts.federation == {"title": "Storms", "noise": "none"}
+        assert run_names.name(layout, facts.run_id).startswith("Storms (FedAwS), ")
         assert any("together with other projects" in words for words in facts.warnings)
         assert not any("nothing was learned" in words for words in facts.warnings)
         scores = np.asarray(runs.array(layout, facts.run_id, "scores"))
@@ -80,55 +87,48 @@ def test_both_projects_get_a_run_whose_scores_rank_all_three_classes(agencies: P
         foreign, [f"b{i}" for i in range(N)], bands="pre+post", size_px=SIDE_PX, chips=chips_of("flooded", 9),
         features=np.zeros((1, N, 4), np.float16),
     )  # fmt: skip
-    path = result["models"][str(agencies[0].folder)]
+    path = str(agencies[0].federation("storms") / federations.MODEL)
     run_id = str(apply_model(job_of(foreign), path=path)["run_id"])
     types = np.asarray(runs.array(foreign, run_id, runs.TYPE_SCORES))
     assert ranks_first(types[:, 1]) > 0.9
     facts = facts_of(foreign, run_id)
     assert facts.from_model is not None  # it is no member
-    assert run_names.name(foreign, run_id).startswith("storms (FedAwS from elsewhere), ")
+    assert run_names.name(foreign, run_id).startswith("Storms (FedAwS from elsewhere), ")
     assert any("nothing was learned" in words for words in facts.warnings)
-
-
-def test_status_shows_roles_rounds_and_what_left(agencies: Pair, run: CommandLine) -> None:
-    simulated(run, agencies, "--set", "rounds=2")
     leader, member = (run.json("federate", "status", each.folder)["federations"][0] for each in agencies)
-    assert (leader["leads"], leader["holds"], leader["done"], leader["rounds"]) == (True, ["destroyed", "rest"], 2, 2)
-    assert (member["leads"], member["holds"], member["done"]) == (False, ["flooded"], 2)
-    assert leader["members"] == {"rest": "joplin.pugeo", "destroyed": "joplin.pugeo", "flooded": "moore.pugeo"}
-    assert (member["trial"], member["tensors_sent"], member["bytes_sent"]) == (True, 0, 0)
-    assert (leader["trial"], leader["tensors_sent"], leader["bytes_sent"]) == (True, 0, 0)
-    assert member["tensors_here"] == 2 * 5
-    assert member["bytes_here"] > 2 * 4 * 512 * 16
-    assert leader["took_part"] == {"rest": 2, "destroyed": 2, "flooded": 2}
+    assert (leader["is_lead"], leader["own"], leader["round"]) == (True, ["rest", "destroyed"], 25)
+    assert (member["is_lead"], member["own"], member["round"]) == (False, ["flooded"], 25)
+    assert [one["project"] for one in leader["members"]] == ["joplin.pugeo", "joplin.pugeo", "moore.pugeo"]
+    assert leader["states"] == ["here"] * 3
+    for found in (leader, member):
+        assert (found["is_trial"], found["ledger"]["n_tensors"], found["ledger"]["n_bytes"]) == (True, 0, 0)
+    assert member["ledger"]["n_here"] == 25 * (5 + 1) + 1, "each tensor, and what each message holds beside them"
+    assert member["ledger"]["bytes_here"] > 25 * 4 * 512 * 16
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("--as", "joplin=destroyed,rest"), "moore.pugeo would hold no class"),
-        (("--as", "joplin=destroyed", "--as", "moore=flooded"), "Nobody would hold the class 'rest'"),
-        (("--as", "joplin=destroyed,rest", "--as", "moore=destroyed"), "'destroyed' has a member already"),
+        (("--as", "joplin=destroyed,rest"), "none by moore.pugeo"),
+        (("--as", "joplin=destroyed", "--as", "moore=flooded"), "destroyed by joplin.pugeo; flooded by moore.pugeo"),
+        (("--as", "joplin=destroyed,rest", "--as", "moore=destroyed"), "destroyed by moore.pugeo"),
         (("--as", "joplin=rest", "--as", "elsewhere=flooded"), "does not name one of the projects"),
         (("--as", "joplin", "--as", "moore=flooded"), "does not name one of the projects"),
-        ((*ROLES, "--set", "backbone=small"), "cached features alone"),
         ((*ROLES, "--noise", "some"), "privacy.kind"),
         ((*ROLES, "--types-from", "joplin=color"), "'color'"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(agencies: Pair, run: CommandLine, words: Any, problem: str) -> None:
     paths = [each.folder for each in agencies]
-    assert problem in run.refused("federate", "simulate", *paths, *words, "--name", "storms")
+    assert problem in run.refused("federate", "simulate", *paths, *words)
 
 
 def test_the_model_file_says_what_it_is_and_is_checked(agencies: Pair) -> None:
     agreement = agreed(agencies[0])
-    transport = transport_of(agreement, agencies)
-    lead(agreement, agencies[0].federation(NAME), transport)
-    path = transport.models[agencies[1].folder]
-    found = check_model(path)
+    paths = trained(agreement, agencies)
+    found = check_model(paths[1])
     assert (found["method"], found["preset"], found["bands"]) == ("fedaws", "federated", "pre+post")
-    card = model_files.read(path).card
+    card = model_files.read(paths[1]).card
     assert card["types"] == ["destroyed", "flooded"]
     assert card["learned_from"]["class_names"] == list(CLASSES)
     assert card["learned_from"]["federation"] == {
@@ -136,7 +136,7 @@ def test_the_model_file_says_what_it_is_and_is_checked(agencies: Pair) -> None:
         "gsd_m": agreement.features.gsd_m, "rounds": 3, "classes_here": ["flooded"],
         "took_part": {name: {"n_rounds": 3, "last": 3} for name in CLASSES},
     }  # fmt: skip
-    one, other = (model_files.read(transport.models[each.folder]).tensors for each in agencies)
+    one, other = (model_files.read(path).tensors for path in paths)
     assert np.array_equal(one["class_vectors"], other["class_vectors"])
     assert np.array_equal(one["head.weight"], other["head.weight"])
     assert not np.array_equal(one["trunk.standardize.mean"], other["trunk.standardize.mean"])  # each project's own
@@ -152,22 +152,18 @@ def test_the_model_file_says_what_it_is_and_is_checked(agencies: Pair) -> None:
 )
 def test_a_class_that_took_part_in_few_rounds_is_a_warning_on_every_map(agencies: Pair, last: int, words: str) -> None:
     agreement = agreed(agencies[0], quorum=2, settings=replace(SHORT, rounds=12))
-    folder = agencies[0].federation(NAME)
 
-    def carry(row: int, packed: wire.Packed) -> wire.Packed | None:
-        return None if row == 2 and packed.kind == wire.ASK and int(packed.facts["round"]) > last else packed
+    def carry(row: int, message: Message) -> Message | None:
+        return None if row == 2 and message.kind == wire.ASK and message.round > last else message
 
-    transport = transport_of(agreement, agencies, carry=carry)
-    led = lead(agreement, folder, transport)
-    said = of_parts(agreement, led)
-    assert said["took_part"] == {"rest": 12, "destroyed": 12, "flooded": last}
-    assert [each.startswith(words) for each in said["warnings"]] == [True] * bool(words)
-    assert federation.read(agencies[0], NAME).warnings == tuple(said["warnings"])
+    paths = trained(agreement, agencies, carry=carry)
+    warnings = federation.read(agencies[0], NAME).warnings
+    assert [each.startswith(words) for each in warnings] == [True] * bool(words)
     for layout in agencies:  # also the one that took part in all, and a partner's file
-        for path in transport.models.values():
+        for path in paths:
             run_id = str(apply_model(job_of(layout, f"apply-{path.parts[-4]}"), path=str(path))["run_id"])
             found = [each for each in facts_of(layout, run_id).warnings if "took part" in each]
-            assert found == said["warnings"]
+            assert found == list(warnings)
 
 
 @pytest.mark.parametrize("noise", in_tiers(["none", "local", "central"], "federation", quick=["local"]))
@@ -176,9 +172,7 @@ def test_a_run_counts_the_buildings_of_the_classes_held_and_says_which_noise(
 ) -> None:
     roles = ("--as", "joplin=rest", "--as", "moore=flooded")
     paths = [each.folder for each in agencies]
-    result = run.json(
-        "federate", "simulate", *paths, *roles, "--name", "storms", *SETTINGS, "--set", "rounds=2", "--noise", noise
-    )
+    result = run.json("federate", "simulate", *paths, *roles, "--rounds", 2, "--noise", noise)
     for layout, counts in ((agencies[0], (0, N - N_CLICKED)), (agencies[1], (N_CLICKED, 0))):
         facts = facts_of(layout, result["runs"][layout.folder.name])
         assert (facts.n_positive, facts.n_unlabeled) == counts
@@ -187,23 +181,27 @@ def test_a_run_counts_the_buildings_of_the_classes_held_and_says_which_noise(
         assert ("there is no noise" in said) == (noise == "none")
         assert ("Each member added noise" in said) == (noise == "local")
         assert ("The leader added noise" in said) == (noise == "central")
+    *_, last = federations.rounds(agencies[0].federation("trial"))
+    assert (last.loss is None) == (noise == "local"), "it would tell of chips without noise"
+    words = run.text("federate", "status", agencies[0].folder)
+    assert ("Each agency adds noise before it sends" in words) == (noise == "local")
+    if noise == "local":
+        secret = agencies[1].federation("trial") / federations.KEYS / "noise.secret"
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o600
 
 
 def test_a_project_of_other_pixels_is_warned_on_its_map(agencies: Pair, run: CommandLine) -> None:
     known_m, other_m = with_pixels_of(agencies[1], 4)
-    result = simulated(run, agencies, "--set", "rounds=2")
-    words = f"knows pixels of {known_m:.2f} m; here they have {other_m:.2f} m, so buildings look other to it."
-    assert result["warnings"] == [f"moore.pugeo: The federation {words}"]
-    for layout, expected in ((agencies[0], []), (agencies[1], [f"The model {words}"])):
+    result = simulated(run, agencies)
+    words = f"knows pixels of {known_m:.2f} m; {{where}} they have {other_m:.2f} m, so buildings look other to it."
+    assert result["warnings"] == [f"The federation {words.format(where='in moore.pugeo')}"]
+    for layout, expected in ((agencies[0], []), (agencies[1], [f"The model {words.format(where='here')}"])):
         found = facts_of(layout, result["runs"][layout.folder.name]).warnings
         assert [each for each in found if "knows pixels" in each] == expected
 
 
 def test_a_model_file_that_does_not_say_who_took_part_is_a_warning(agencies: Pair) -> None:
-    agreement = agreed(agencies[0])
-    transport = transport_of(agreement, agencies)
-    lead(agreement, agencies[0].federation(NAME), transport)
-    found = model_files.read(transport.models[agencies[0].folder])
+    found = model_files.read(trained(agreed(agencies[0]), agencies)[0])
     for k, odd in enumerate((..., None, [1], {"flooded": 3}, {"flooded": {"n_rounds": "3x", "last": 1}})):
         card = dict(found.card)
         stated = {**card["learned_from"]["federation"], "took_part": odd}
@@ -217,17 +215,12 @@ def test_a_model_file_that_does_not_say_who_took_part_is_a_warning(agencies: Pai
 
 def test_a_partners_model_is_not_this_projects_own(agencies: Pair) -> None:
     """The own one counts with the labels that it learned from, whatever was marked since."""
-    agreement = agreed(agencies[0])
-    transport = transport_of(agreement, agencies)
-    lead(agreement, agencies[0].federation(NAME), transport)
-    at_event = model_files.read(transport.models[agencies[1].folder]).card["learned_from"]["at_event"]
+    paths = trained(agreed(agencies[0]), agencies)
+    at_event = model_files.read(paths[1]).card["learned_from"]["at_event"]
     click(agencies[1], "b30")
-    own, other = (
-        facts_of(
-            agencies[1],
-            str(apply_model(job_of(agencies[1], each.folder.stem), path=str(transport.models[each.folder]))["run_id"]),
-        )
-        for each in (agencies[1], agencies[0])
+    other, own = (
+        facts_of(agencies[1], str(apply_model(job_of(agencies[1], f"apply-{k}"), path=str(path))["run_id"]))
+        for k, path in enumerate(paths)
     )
     assert own.from_model is None
     assert any("the buildings here taught it flooded" in words for words in own.warnings)
@@ -239,20 +232,19 @@ def test_a_partners_model_is_not_this_projects_own(agencies: Pair) -> None:
 
 def test_a_finished_model_of_another_network_is_not_written(agencies: Pair) -> None:
     agreement = agreed(agencies[0])
-    own = OwnData.read(agencies[0], agreement)
-    led = lead(agreement, agencies[0].federation(NAME), transport_of(agreement, agencies))
-    model = {**led.learner.theta, wire.CLASS_VECTORS: led.learner.class_vectors}
-    said = wire.facts_of_parts(led.took_part)
-    for wrong in (
-        {**model, wire.CLASS_VECTORS: model[wire.CLASS_VECTORS][:2]},
-        {**model, "head.weight": model["head.weight"] * np.nan},
-        {name: each for name, each in model.items() if name != "head.bias"},
+    own, learner = OwnData.read(agencies[0], agreement), led(agreement, agencies)
+    model = {**learner.theta, wire.CLASS_VECTORS: learner.class_vectors, wire.TOOK_PART: torch.full((3, 2), 3)}
+    write_model(own, Message(wire.MODEL, model, {}))
+    for wrong, words in (
+        ({**model, wire.CLASS_VECTORS: learner.class_vectors[:2]}, "class_vectors has the shape (2, 8)"),
+        ({**model, "head.weight": model["head.weight"] * np.nan}, "head.weight are no finite numbers"),
+        ({name: each for name, each in model.items() if name != "head.bias"}, "lacks the tensor 'head.bias'"),
+        ({**model, wire.TOOK_PART: torch.full((3, 2), 4)}, "more rounds than there are"),
+        ({**model, wire.TOOK_PART: torch.full((3, 2), -1)}, "more rounds than there are"),
+        ({**model, wire.TOOK_PART: torch.full((3, 2), 3.0)}, "took_part is of type float32"),
     ):
-        with pytest.raises(FederationError, match="does not hold the tensors"):
-            write_model(own, wrong, said, [Membership("rest")])
-    for odd in ({}, {**said, "n_rounds.2": 4}, {**said, "last_round.0": "3"}, {**said, "n_rounds.1": -1}):
-        with pytest.raises(FederationError, match=r"(n_rounds|last_round)\.\d; a finished model has 0 to 3 there"):
-            write_model(own, model, odd, [Membership("rest")])
+        with pytest.raises(FederationError, match=re.escape(words)):
+            write_model(own, Message(wire.MODEL, wrong, {}))
 
 
 def test_keys_stay_behind_when_a_project_is_copied(agencies: Pair, tmp_path: Path) -> None:
@@ -265,19 +257,6 @@ def test_keys_stay_behind_when_a_project_is_copied(agencies: Pair, tmp_path: Pat
     copied = Layout(tmp_path / "copy.pugeo").federation(NAME)
     assert (copied / federations.AGREEMENT).is_file()
     assert not (copied / federations.KEYS).exists()
-
-
-def test_a_simulation_with_noise_runs_and_keeps_its_secret_to_itself(agencies: Pair, run: CommandLine) -> None:
-    simulated(run, agencies, "--set", "rounds=2", "--noise", "local", "--epsilon", "100")
-    secret = agencies[1].federation("storms") / federations.KEYS / "noise.secret"
-    assert stat.S_IMODE(secret.stat().st_mode) == 0o600
-    first, last = federations.rounds(agencies[0].federation("storms"))
-    assert last.loss is None  # it would tell of chips without noise
-    assert first.epsilon is not None
-    assert last.epsilon == pytest.approx(100)
-    assert first.epsilon < 100
-    words = run.text("federate", "status", agencies[0].folder)
-    assert "local noise, epsilon 100 over all rounds, 100 of it spent" in words
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from model_parts import with_chips
 
 from pu_geo.federation.agreement import Privacy
 from pu_geo.project import federations, store
-from pu_geo.project.federations import Admitted, Sent
+from pu_geo.project.federations import Member, Sent
 from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
 from pu_geo.services.train import federation
@@ -46,17 +46,15 @@ def test_without_the_extra_it_says_what_to_install_and_offers_a_trial(
     assert 'pip install -c constraints-federated.txt "pu-geo[federated]"' in plain(app)
     app.text_input(key="trial-title").set_value("Trial").run()
     app.multiselect(key="trial-parties").set_value(["flooded · water.pugeo"]).run()
-    app.text_input(key="trial-here").set_value("destroyed").run()
+    app.text_input(key="trial-types").set_value("destroyed, flooded").run()
+    app.selectbox(key="trial-here-class").set_value("destroyed").run()
     press(app, "federation-simulate")
     assert started == []
-    app.text_input(key=f"trial-{water.folder}").set_value("flooded").run()
+    app.selectbox(key=f"trial-{water.folder}-class").set_value("flooded").run()
     press(app, "federation-simulate")
     ((task, args),) = started
-    assert (task, args["name"], args["settings"]) == ("federate_simulate", "trial", {"rounds": "30"})
-    assert args["parties"] == [
-        {"project": str(storm.folder), "classes": ["destroyed", "rest"], "types_from": None},
-        {"project": str(water.folder), "classes": ["flooded"], "types_from": None},
-    ]
+    assert (task, args["federation"], args["plan"]["rounds"]) == ("federate_simulate", "trial", 30)
+    assert args["parties"] == {str(storm.folder): {"destroyed": None, "rest": None}, str(water.folder): {"flooded": None}}
 
 
 @pytest.mark.usefixtures("with_flower")
@@ -73,9 +71,9 @@ def test_who_leads_chooses_name_types_and_noise(storm: Layout, started: Started)
     press(app, "federation-lead")
     ((task, args),) = started
     assert task == "federate_lead"
-    assert (args["federation"], args["types"]) == ("storm-flood", ["destroyed", "flooded"])
-    assert args["own"] == [{"class_name": "destroyed", "types_from": None}, {"class_name": "rest", "types_from": None}]
-    assert args["privacy"] == {"kind": "local", "epsilon": 3.0, "clip": 1.0}
+    assert (args["federation"], args["plan"]["types"]) == ("storm-flood", ("destroyed", "flooded"))
+    assert args["own"] == {"destroyed": None, "rest": None}
+    assert args["plan"]["privacy"] == {"kind": "local", "epsilon": 3.0, "clip": 1.0, "delta": 1e-5}
 
 
 @pytest.mark.usefixtures("with_flower")
@@ -103,13 +101,13 @@ def test_how_it_stands_and_what_left_this_machine_are_read_from_the_projects_fil
     for words in (
         "**Storm *and* flood** :gray-badge[not running]",
         "leads · its classes: rest and destroyed · 4 rounds · deadline of a round 10 min",
-        "**flooded** · Agency 2 :red-badge[refused]", "its change has a norm of 1e9", "round 1: flooded did not answer in time",
+        "**flooded** · Agency 2 :red-badge[refused]", "round 2: flooded refused: its change has a norm of 1e9", "round 1: flooded did not answer in time",
         "epsilon is 8 at delta 1e-05", "'flooded' in 0.", "2 entries, 131 kB in all", "2 entries, 131 kB, stayed on this machine",
     ):  # fmt: skip
         assert words in shown
     for words in ("no formal privacy", "trial on this machine"):
         assert words not in shown
-    assert app.dataframe[-1].value["Left this machine"].tolist() == [False, False, True, True]
+    assert app.dataframe[-1].value["Stayed here"].tolist() == [True, True, False, False]
     assert "score-storm" not in {each.key for each in app.button}
 
 
@@ -118,7 +116,8 @@ def test_a_finished_trial_is_marked_as_one_and_scores_the_buildings(
 ) -> None:
     layout = with_federation(storm, n_rounds=4, is_over=True)
     folder = layout.federation("storm")
-    federations.write_members(folder, {row: Admitted(name, project=f"P{row}") for row, name in enumerate(CLASSES)})
+    federations.write_members(folder, {row: Member(name, f"P{row}", 0.5) for row, name in enumerate(CLASSES)})
+    (folder / federations.TLS).rmdir()
     lines = [Sent(**{**one.__dict__, "is_here": True}) for one in federations.ledger(folder)]
     (folder / federations.LEDGER).unlink()
     federations.append_sent(folder, lines)

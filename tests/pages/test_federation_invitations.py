@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from app_parts import plain, press, show
-from federation_parts import agency, agreed, storm, with_flower, with_pixels_of
+from app_parts import press, show
+from federation_parts import agreed, storm, with_flower
 from small_parts import need_extra, small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement
 from pu_geo.project import federations
-from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.train import federation
 
@@ -29,7 +28,7 @@ Started = list[tuple[str, dict[str, Any]]]
 
 def written(folder: Path, agreement: Agreement, host: str = "127.0.0.1") -> Path:
     """Write an invitation of a leader of its own; return its path."""
-    credentials.certify(folder / "tls", [host])
+    credentials.certify(folder / "tls", host)
     authority = (folder / "tls" / credentials.CA).read_text("ascii")
     return membership.write_invitation(folder, membership.Invitation(agreement, f"{host}:9000", authority))
 
@@ -91,16 +90,16 @@ def test_a_compared_fingerprint_counts_for_no_other_file(
     else:
         app.text_input(key="invitation-path").set_value(str(evil)).run()
     assert join_buttons(app) == (False, False)
-    assert (started, federation.ids(storm)) == ([], [])
+    assert (started, federations.ids(storm)) == ([], [])
 
 
 def test_a_join_names_the_fingerprint_that_people_compared(storm: Layout, tmp_path: Path, started: Started) -> None:
     made = agreed(storm)
     good, evil = written(tmp_path / "good", made), written(tmp_path / "evil", made)
-    own, seen = [Membership("destroyed")], federation.invitation(good).fingerprint
+    own, seen = {"destroyed": None}, federation.invitation(good).fingerprint
     with pytest.raises(FederationError, match="The invitation has the fingerprint"):
         federation.start_join(storm, str(evil), own, seen)
-    assert federation.ids(storm) == []
+    assert federations.ids(storm) == []
     federation.start_join(storm, str(good), own, seen)
     assert [task for task, _ in started] == ["federate_join"]
 
@@ -108,7 +107,8 @@ def test_a_join_names_the_fingerprint_that_people_compared(storm: Layout, tmp_pa
 def test_a_click_on_admit_counts_for_the_key_that_was_shown(storm: Layout, tmp_path: Path) -> None:
     made, invitation = waiting(storm)
     asked, other = (
-        membership.accept(small_project(tmp_path / f"{name}.pugeo"), invitation, "flooded") for name in ("moore", "other")
+        membership.accept(small_project(tmp_path / f"{name}.pugeo"), invitation, {"flooded": None})[0]
+        for name in ("moore", "other")
     )
     app = show("train", storm, **{"request-path": str(asked)})
     (button,) = [each for each in app.button if each.key and each.key.startswith("admit-")]
@@ -118,15 +118,3 @@ def test_a_click_on_admit_counts_for_the_key_that_was_shown(storm: Layout, tmp_p
     (button,) = [each for each in app.button if each.key and each.key.startswith("admit-")]
     press(app, button.key)
     assert [one.class_name for one in federations.members(storm.federation(made.id)).values()] == ["flooded"]
-
-
-def test_the_waiting_room_and_the_members_warn_of_other_pixels(storm: Layout, tmp_path: Path) -> None:
-    made, invitation = waiting(storm)
-    far = agency(tmp_path / "far.pugeo", "flooded")
-    known_m, other_m = with_pixels_of(far, 4)
-    asked = membership.accept(far, invitation, "flooded")
-    words = f"knows pixels of {known_m:.2f} m; in flooded they have {other_m:.2f} m"
-    assert words not in plain(show("train", storm))
-    assert words in plain(show("train", storm, **{"request-path": str(asked)}))
-    federation.admit(storm, made.id, federation.request(asked))
-    assert words in plain(show("train", storm))

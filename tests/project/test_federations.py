@@ -8,18 +8,18 @@ import pytest
 
 from pu_geo.errors import ProjectError
 from pu_geo.project import federations
-from pu_geo.project.federations import Admitted, Membership, Round, Sent
+from pu_geo.project.federations import Member, Round, Sent
 from pu_geo.project.layout import Layout
 
 
 def a_round(number: int, at: str = "2026-01-01T00:00:00.000Z", *, is_counted: bool = True) -> Round:
-    cosines = ((1.0, 0.25), (0.25, 1.0))
-    return Round(number, at, (0,), (), {1: "Its training diverged."}, 0.5, cosines, 1.5, is_counted)
+    cosines = [[1.0, 0.25], [0.25, 1.0]]
+    return Round(number, at, [0], [], {1: "Its training diverged."}, 0.5, cosines, is_counted)
 
 
 def a_line(round_number: int = 1) -> Sent:
     return Sent(
-        "2026-01-01T00:00:00.000Z", "ask", "member of rest", round_number, "own_vector", "float32", (8,), 32, "0" * 64
+        "2026-01-01T00:00:00.000Z", "ask", "member of rest", round_number, "own_vector", "float32", [8], 32, "0" * 64
     )
 
 
@@ -29,20 +29,22 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     assert federations.ids(layout) == []
     federations.write_agreement(folder, b'{"id": "storms"}')
     assert federations.ids(layout) == ["storms"]
-    assert federations.agreement(folder) == {"id": "storms"}
     assert federations.agreement_bytes(folder) == b'{"id": "storms"}'
     assert not federations.is_lead(folder)
     assert federations.members(folder) == {}
-    members = {0: Admitted("rest", "ab:cd", "key", 2**63, "a.pugeo"), 1: Admitted("flooded")}
+    members = {0: Member("rest", "A", 0.5, "ab:cd", "key", is_own=True), 1: Member("flooded", has_model=True)}
     federations.write_members(folder, members)
     assert federations.is_lead(folder)
     assert federations.members(folder) == members
-    assert federations.memberships(folder) == []
-    federations.write_memberships(folder, [Membership("rest"), Membership("flooded", "answers")])
-    assert federations.memberships(folder) == [Membership("rest"), Membership("flooded", "answers")]
+    with federations.changing_members(folder) as found:
+        del found[1]
+    assert federations.members(folder) == {0: members[0]}
+    assert federations.memberships(folder) == {}
+    federations.write_memberships(folder, {"rest": None, "flooded": "answers"})
+    assert federations.memberships(folder) == {"rest": None, "flooded": "answers"}
     federations.append_round(folder, a_round(1))
     assert federations.rounds(folder) == [a_round(1)]
-    facts = Sent(**{**a_line().__dict__, "name": federations.FACTS, "shape": (), "values": {"loss": 0.5}})
+    facts = Sent(**{**a_line().__dict__, "name": federations.FACTS, "shape": [], "values": {"loss": 0.5}})
     here = Sent(**{**a_line(0).__dict__, "is_here": True})
     federations.append_sent(folder, [a_line(), facts, here])
     assert federations.ledger(folder) == [a_line(), facts, here]

@@ -20,6 +20,7 @@ from tasks.test_kills import ended, mounted, warm_launcher
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
+from pu_geo.federation.agreement import Plan
 from pu_geo.jobs.worker import TASKS
 from pu_geo.project import contents, labels, leftovers, runs, store
 from pu_geo.project.layout import Layout
@@ -101,8 +102,8 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "import_run": lambda: {"folder": str(prepared / "other.pugeo"), "run_id": "latest"},
         "apply_model": lambda: {"path": str(prepared / "model.zip")},
         "federate_simulate": lambda: {
-            "name": "storms", "parties": [{"project": str(layout.folder), "classes": ["damaged", "rest"]}],
-            "settings": {"rounds": "2"},
+            "federation": "storms", "plan": asdict(Plan("Storms", ("damaged",), rounds=2)),
+            "parties": {str(layout.folder): {"damaged": None, "rest": None}},
         },
         "embed": lambda: {"run_id": run_id},
         "cluster": lambda: {"run_id": run_id, "k": 3},
@@ -133,7 +134,7 @@ PROJECTS = {
     **dict.fromkeys(("compare_layers", "replace_layer"), "layered"),
     "federate_simulate": "agency",
 }
-NEED_FLOWER = ("federate_lead", "federate_serve", "federate_join")  # the extra, which this environment may lack
+NEED_FLOWER = ("federate_lead", "federate_join")  # the extra, which this environment may lack
 MOMENTS = ("started 1 0", "started 1 100000", "started 1 400000", "progress 1 8192")
 CASES = [(task, moment) for task in TASKS if task not in NEED_FLOWER for moment in MOMENTS]
 

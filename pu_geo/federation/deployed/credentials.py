@@ -26,8 +26,8 @@ _GROUPS = 8
 _LABEL, _MAX_HOST = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"), 190  # of the address in an invitation, with its port
 
 
-def certify(tls: Path, hosts: Sequence[str]) -> None:
-    """Make a server certificate for these names and addresses; the CA is made by the first call and stays the same.
+def certify(tls: Path, host: str) -> None:
+    """Make a server certificate for a name or address, and this machine's own; the CA is made by the first call and stays the same.
 
     Args:
         tls: folder; keys in it get mode 0600.
@@ -38,16 +38,12 @@ def certify(tls: Path, hosts: Sequence[str]) -> None:
         made = _signed(name, name, authority.public_key(), authority, _CA_DAYS, [])
         _write_key(tls / CA_KEY, authority)
         _write(tls / CA, made.public_bytes(serialization.Encoding.PEM), 0o644)
-    authority, issuer = _authority(tls)
+    authority, issuer = private_key(tls / CA_KEY), x509.load_pem_x509_certificate((tls / CA).read_bytes())
     server = ec.generate_private_key(ec.SECP384R1())
-    names = [_general(host) for host in dict.fromkeys([*hosts, *LOOPBACK])]
+    names = [_general(each) for each in dict.fromkeys([host, *LOOPBACK])]
     made = _signed(_name("PU-Geo leader"), issuer.subject, server.public_key(), authority, _SERVER_DAYS, names)
     _write_key(tls / SERVER_KEY, server)
     _write(tls / SERVER, made.public_bytes(serialization.Encoding.PEM), 0o644)
-
-
-def _authority(tls: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    return private_key(tls / CA_KEY), x509.load_pem_x509_certificate((tls / CA).read_bytes())
 
 
 def _signed(
@@ -89,9 +85,11 @@ def _name(text: str) -> x509.Name:
 
 def require_host(host: str) -> None:
     """Raise FederationError unless members can be sent this name or address: a name of DNS, or an address of IPv4."""
-    labels = host.split(".")
-    is_number = all(each.isdigit() for each in labels)
-    if (is_number and _is_ipv4(host)) or (not is_number and len(host) <= _MAX_HOST and all(map(_LABEL.fullmatch, labels))):
+    if re.fullmatch("[0-9.]+", host):
+        is_right = isinstance(_general(host), x509.IPAddress)
+    else:
+        is_right = len(host) <= _MAX_HOST and all(map(_LABEL.fullmatch, host.split(".")))
+    if is_right:
         return
     wrong = (
         "is an IPv6 address, which is not supported" if host.count(":") > 1 else "is no name or IPv4 address of a machine"
@@ -101,14 +99,6 @@ def require_host(host: str) -> None:
         "Name what members reach this machine by, such as leader.example.org or 192.0.2.7, without a port.",
         kind="address",
     )
-
-
-def _is_ipv4(host: str) -> bool:
-    try:
-        ipaddress.IPv4Address(host)
-    except ValueError:
-        return False
-    return True
 
 
 def _general(host: str) -> x509.GeneralName:

@@ -1,54 +1,43 @@
-"""The leader's side between machines: asks go out by node key, and only the member whose key holds a class may answer for it."""
+"""The leader's side between machines: messages go out by node key, and only the member whose key holds a class may reply for it."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-from flwr.app import Message, RecordDict
-from flwr.app.error import Error
+from flwr.app import Message as Carried
 from flwr.common.constant import ErrorCode
-from torch import Tensor
 
-from pu_geo.errors import FederationError, JobCancelled, printable
+from pu_geo.errors import FederationError, printable
 from pu_geo.federation import wire
-from pu_geo.federation.agreement import Agreement
+from pu_geo.federation.agreement import LOCALHOST, Agreement
 from pu_geo.federation.deployed import credentials, messages
-from pu_geo.federation.deployed.membership import Invitation, read_invitation, write_invitation
-from pu_geo.federation.deployed.superlink import LocalGrid, SuperLink
-from pu_geo.federation.protocol import Answer, Ask
-from pu_geo.federation.wire import Packed
+from pu_geo.federation.deployed.membership import Invitation, write_invitation
+from pu_geo.federation.deployed.superlink import SuperLink
+from pu_geo.federation.wire import Message
+from pu_geo.files import atomic_write
 from pu_geo.project import federations
 
-Reply = TypeVar("Reply")
+_PORT = "port"
+_ANYWHERE = "0.0.0.0"  # whoever leads named an address of this machine for others
 _POLL_SECONDS = 0.1
 _SPARE_SECONDS = 600.0  # Flower drops a message whose time is up; here a round ends first
-
-
-@dataclass
-class _Sent:
-    message_id: str
-    activated_at: str
+_AWAY = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE)
 
 
 class FlowerTransport:
-    """Carries a round over Flower's Grid. A member that is away gets its ask when it is back before the deadline."""
+    """Carries messages by Flower, see `rounds.Transport`. A member that is away gets its message when it is back before the deadline."""
 
-    def __init__(self, link: SuperLink, folder: Path, agreement: Agreement) -> None:
-        self.link, self.folder, self.agreement = link, folder, agreement
-        self.grid = LocalGrid(link.state, link.run)
+    def __init__(self, link: SuperLink, folder: Path) -> None:
+        self.link, self.folder = link, folder
         self._keys: dict[int, str] = {}
-        self._is_cancelled: Callable[[], bool] = lambda: False
         self.admit()
 
     def admit(self) -> None:
         """Let in whom the leader admitted since."""
-        members = federations.members(self.folder)
-        self._keys = {row: one.public_key for row, one in members.items() if one.public_key}
+        self._keys = {row: one.public_key for row, one in federations.members(self.folder).items()}
         self.link.admit(self._keys.values())
 
     def strangers(self) -> list[str]:
@@ -56,118 +45,89 @@ class FlowerTransport:
         admitted = {one.fingerprint for one in federations.members(self.folder).values()}
         return [each for each in self.link.gate.refused if each not in admitted]
 
-    def online(self) -> list[int]:
-        """Return the rows whose member is connected."""
-        there = {node.node_id for node in self.grid.get_nodes()}
-        return [row for row, key in self._keys.items() if self.link.node_ids[key] in there]
+    def online(self) -> dict[int, tuple[int, str]]:
+        """Return row -> node and when it connected, of the members that are connected."""
+        there = {node.node_id: node.last_activated_at for node in self.link.grid.nodes()}
+        nodes = {row: self.link.node_ids[key] for row, key in self._keys.items()}
+        return {row: (node, there[node]) for row, node in nodes.items() if node in there}
 
     def exchange(
-        self, asks: Mapping[int, Ask], *, deadline_s: float, is_cancelled: Callable[[], bool]
-    ) -> Mapping[int, Answer | str]:  # fmt: skip
-        """Do as `protocol.Transport.exchange`."""
-        self._is_cancelled = is_cancelled  # also for the model at the end
-        return self._collect({row: wire.pack_ask(ask) for row, ask in asks.items()}, self._answer, deadline_s)
-
-    def finish(self, model: Mapping[str, Tensor], facts: Mapping[str, object], *, deadline_s: float) -> dict[int, str]:
-        """Do as `protocol.Transport.finish`; who has it from the last time, whose job is over, is not asked again."""
-        has = set(federations.delivered(self.folder))
-
-        def note(row: int, _: Message) -> str:
-            has.add(row)
-            federations.write_delivered(self.folder, has)
-            return ""
-
-        contents = dict.fromkeys(self._keys.keys() - has, wire.pack_model(model, facts))
-        came = self._collect(contents, note, deadline_s)
-        return came | dict.fromkeys(sorted(has), "")
-
-    def _collect(
-        self, contents: Mapping[int, Packed], read: Callable[[int, Message], Reply], deadline_s: float
-    ) -> dict[int, Reply | str]:
-        """Send each row its message and return what was read of the replies until the deadline, by row."""
-        records = {row: (messages.TYPES[packed.kind], messages.to_records(packed)) for row, packed in contents.items()}
+        self, messages: Mapping[int, Message], *, deadline_s: float, stop: Callable[[], None], arrived: Callable[[int], None]
+    ) -> Mapping[int, Message | str]:
+        """Do as `rounds.Transport.exchange`."""
         until = time.monotonic() + deadline_s
-        sent: dict[int, _Sent] = {}
-        found: dict[int, Reply | str] = {}
+        sent: dict[int, tuple[str, str]] = {}  # the id of a message, and when the member that got it had connected
+        found: dict[int, Message | str] = {}
         try:
-            while len(found) < len(contents) and time.monotonic() < until:
-                if self._is_cancelled():
-                    raise JobCancelled
+            while len(found) < len(messages) and time.monotonic() < until:
+                stop()
                 self.link.keep_alive()
                 self.admit()
-                self._send({row: each for row, each in records.items() if row not in found}, sent, until)
-                rows = {each.message_id: row for row, each in sent.items()}
-                for reply in self.grid.pull_messages(rows):
+                self._send({row: each for row, each in messages.items() if row not in found}, sent, until)
+                rows = {message_id: row for row, (message_id, _) in sent.items()}
+                for reply in self.link.grid.pull(rows):
                     row = rows[reply.metadata.reply_to_message_id]
                     if reply.has_error() and reply.error.code in _AWAY:
-                        del sent[row]  # its member gets the ask again once it is back
+                        del sent[row]  # its member gets the message again once it is back
                     elif reply.metadata.src_node_id == self.link.node_ids.get(self._keys.get(row, "")):
-                        found[row] = _error_words(reply.error) if reply.has_error() else read(row, reply)
+                        found[row] = _read(reply, wire.REPLY[messages[row].kind])
+                        if not isinstance(found[row], str):
+                            arrived(row)
                         del sent[row]
                 time.sleep(_POLL_SECONDS)
         finally:
-            self.link.forget(each.message_id for each in sent.values())
+            self.link.forget(message_id for message_id, _ in sent.values())
         return found
 
-    def _send(self, records: Mapping[int, tuple[str, RecordDict]], sent: dict[int, _Sent], until: float) -> None:
+    def _send(self, waiting: Mapping[int, Message], sent: dict[int, tuple[str, str]], until: float) -> None:
         """Send what was not sent yet to the members that are online, and again to those that started anew since."""
-        nodes = {node.node_id: node for node in self.grid.get_nodes()}
-        for row, (kind, content) in records.items():
-            node = nodes.get(self.link.node_ids.get(self._keys.get(row, ""), 0))
-            if node is None:
-                continue
+        online = self.online()
+        for row in waiting.keys() & online.keys():
+            node, since = online[row]
             before = sent.get(row)
-            if before and before.activated_at == node.last_activated_at:
+            if before and before[1] == since:
                 continue
             if before:
-                self.link.forget([before.message_id])
-            message = Message(content, node.node_id, kind, ttl=until - time.monotonic() + _SPARE_SECONDS)
-            (message_id,) = self.grid.push_messages([message])
+                self.link.forget([before[0]])
+            ttl = until - time.monotonic() + _SPARE_SECONDS
+            message_id = self.link.grid.push(Carried(messages.to_records(waiting[row]), node, messages.TYPE, ttl=ttl))
             if message_id:
-                sent[row] = _Sent(message_id, node.last_activated_at)
-
-    def _answer(self, row: int, reply: Message) -> Answer | str:
-        """Return a member's answer, or why it is refused; `updates.refusal` compares it with what its key may answer."""
-        try:
-            return wire.unpack_answer(messages.from_records(reply.content))
-        except FederationError as error:
-            return error.problem
+                sent[row] = (message_id, since)
 
 
-_AWAY = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorCode.MESSAGE_UNAVAILABLE)
-
-
-def _error_words(error: Error) -> str:
-    return printable(error.reason or f"it failed (Flower's code {error.code})", 300)
+def _read(reply: Carried, kind: str) -> Message | str:
+    """Return what a member replied, or why that counts for nothing; `rounds.refusal` compares it with what its key may answer."""
+    if reply.has_error():
+        return printable(reply.error.reason or f"it failed (Flower's code {reply.error.code})", 300)
+    try:
+        return wire.checked(messages.from_records(reply.content), kind)
+    except FederationError as error:
+        return error.problem
 
 
 @contextmanager
-def serving(
-    folder: Path, agreement: Agreement, host: str, port: int, names: tuple[str, ...] = ()
-) -> Iterator[FlowerTransport]:
-    """Serve a federation at an address of this machine: certificates, invitation and SuperLink.
+def serving(folder: Path, agreement: Agreement, host: str) -> Iterator[tuple[FlowerTransport, Invitation]]:
+    """Serve a federation on this machine: certificates, SuperLink, and the invitation that says where.
+
+    The port is a free one at first, and the same after that: it stands in the invitations that members have.
 
     Args:
-        port: 0 for the one of the last time, or one that is free.
-        names: other names or addresses of this machine that members use; the first is put into the invitation.
+        host: name or address by which members reach this machine; with 127.0.0.1 only this machine can connect.
 
     Raises:
         FederationError: if nothing can be served there, for example because something else took the port meanwhile.
     """
     tls = folder / federations.TLS
-    credentials.certify(tls, [*names, host])
-    link = _link(folder, tls, host, port)
+    credentials.certify(tls, host)
+    known = tls / _PORT
+    listen = LOCALHOST if host in credentials.LOOPBACK else _ANYWHERE
+    link = SuperLink(tls, listen, int(known.read_text("ascii")) if known.is_file() else 0)
     try:
         link.start()
-        address = f"{names[0] if names else host}:{link.port}"
-        write_invitation(folder, Invitation(agreement, address, (tls / credentials.CA).read_text("ascii")))
-        yield FlowerTransport(link, folder, agreement)
+        with atomic_write(known) as temporary:
+            temporary.write_text(str(link.port), "ascii")
+        invitation = Invitation(agreement, f"{host}:{link.port}", (tls / credentials.CA).read_text("ascii"))
+        write_invitation(folder, invitation)
+        yield FlowerTransport(link, folder), invitation
     finally:
         link.stop()
-
-
-def _link(folder: Path, tls: Path, host: str, port: int) -> SuperLink:
-    """Bind the port of the last time, which stands in the invitations that members have."""
-    if not port and (folder / federations.INVITATION).is_file():
-        port = int(read_invitation(folder / federations.INVITATION).address.rpartition(":")[2])
-    return SuperLink(tls, host, port)

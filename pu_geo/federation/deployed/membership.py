@@ -6,7 +6,8 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,14 @@ from pu_geo.errors import FederationError, printable, writing
 from pu_geo.federation.agreement import MAX_BYTES, Agreement
 from pu_geo.federation.deployed import credentials
 from pu_geo.files import atomic_write
-from pu_geo.project import contents, federations, locks, store
-from pu_geo.project.federations import Admitted, Membership
+from pu_geo.project import contents, federations, store
+from pu_geo.project.federations import Held, Member
 from pu_geo.project.layout import Layout, read_json, reading, write_json
 from pu_geo.project.model_files import parse_object
 
 INVITATION_KIND, REQUEST_KIND = "pu-geo invitation", "pu-geo membership request"
 MAX_FILE, MAX_TEXT = MAX_BYTES + 20_000, 200
-_LOCK = "members.lock"
+_SIGNED = ("agreement", "class_name", "project", "gsd_m", "public_key")
 
 
 @dataclass(frozen=True)
@@ -45,27 +46,11 @@ class Invitation:
 
 @dataclass(frozen=True)
 class Request:
-    """Who wants to hold which class; signed with the member's key.
+    """A file in which somebody asks to be the member of a class of an agreement, whose digest it names; signed with the member's key."""
 
-    Attributes:
-        gsd_m: pixel size of the project's scenes on the ground, metres.
-    """
-
-    federation: str
+    path: Path
     agreement: str
-    class_name: str
-    project: str
-    gsd_m: float
-    public_key: str
-    signature: str = ""
-
-    @property
-    def fingerprint(self) -> str:
-        return credentials.key_fingerprint(self.public_key)
-
-    def signed_content(self) -> bytes:
-        facts = {name: value for name, value in asdict(self).items() if name != "signature"}
-        return json.dumps(facts, sort_keys=True).encode()
+    member: Member
 
 
 def write_invitation(folder: Path, invitation: Invitation) -> Path:
@@ -103,59 +88,19 @@ def read_invitation(path: Path) -> Invitation:
     return Invitation(agreement, address, certificate)
 
 
-def mend_invitation(folder: Path, address: str) -> str:
-    """Write the invitation of a federation that this project leads anew if its file cannot be read; return what people must know of it.
-
-    Args:
-        address: "host:port" for the new one; agreement and certificate are those of before, and so is the fingerprint.
-
-    Returns:
-        "" if there is none yet, or it can be read.
-
-    Raises:
-        FederationError: if the agreement is of another version of PU-Geo.
-    """
-    path = folder / federations.INVITATION
-    if not path.is_file():
-        return ""
-    try:
-        read_invitation(path)
-    except FederationError as error:
-        agreement = Agreement.from_json(federations.agreement_bytes(folder))
-        agreement.require_current()
-        certificate = (folder / federations.TLS / credentials.CA).read_text("ascii")
-        write_invitation(folder, Invitation(agreement, address, certificate))
-        return (
-            f"{error.problem.rstrip('.')}, so it was made anew, with the same fingerprint and the address {address}. Members that "
-            "have another address need it again."
-        )
-    return ""
-
-
-def accept(
-    layout: Layout, invitation: Invitation, class_name: str, types_from: str | None = None
-) -> Path:  # fmt: skip
-    """Take over an invitation for a class, make a key, and write the request that goes to the leader; return its path.
+def accept(layout: Layout, invitation: Invitation, own: Held) -> list[Path]:
+    """Take over an invitation for classes, make a key for each, and write the requests that go to the leader; return their paths.
 
     Raises:
         FederationError: if the federation has no such class, the project would teach two by the same buildings or knows another federation by that id, or people here
             have compared the fingerprint of another certificate.
     """
     agreement = invitation.agreement
-    row = agreement.row(class_name)
+    rows = {agreement.row(name): name for name in own}
     folder = layout.federation(agreement.id)
-    held = [one for one in federations.memberships(folder) if one.class_name != class_name]
-    held.append(Membership(class_name, types_from))
+    held = {**federations.memberships(folder), **own}
     federations.require_different_buildings(layout.folder.name, held)
-    if (folder / federations.AGREEMENT).is_file():
-        if federations.agreement_bytes(folder) != agreement.to_json():
-            raise FederationError(
-                f"This project takes part in another federation that is called {agreement.id}, with another agreement.",
-                "Ask whoever leads to give the new one another name.",
-                kind="agreement",
-            )
-    else:
-        federations.write_agreement(folder, agreement.to_json())
+    federations.write_agreement(folder, agreement.to_json())
     if not federations.is_lead(folder):  # whose invitation is its own
         if (before := _confirmed(folder)) not in ("", invitation.fingerprint):
             raise FederationError(
@@ -166,13 +111,22 @@ def accept(
             )
         write_invitation(folder, invitation)
     federations.write_memberships(folder, held)
-    key = credentials.private_key(key_path(folder, row))
-    gsd_m = store.call(layout, contents.grid).gsd_m
-    request = Request(agreement.id, agreement.digest, class_name, _name_of(layout), gsd_m, credentials.public_text(key))
-    signature = base64.b64encode(credentials.sign(key, request.signed_content())).decode()
-    return _write(
-        folder / federations.REQUEST.format(row=row), {"kind": REQUEST_KIND, **asdict(request), "signature": signature}
-    )
+    with store.connect(layout) as db:
+        project, gsd_m = store.project_name(db)[:MAX_TEXT], contents.grid(db).gsd_m
+    made = []
+    for row, name in rows.items():
+        key = credentials.private_key(key_path(folder, row))
+        values = (agreement.digest, name, project, gsd_m, credentials.public_text(key))
+        facts = dict(zip(_SIGNED, values, strict=True))
+        signature = base64.b64encode(credentials.sign(key, _content(facts))).decode()
+        path = folder / federations.REQUEST.format(row=row)
+        made.append(_write(path, {"kind": REQUEST_KIND, **facts, "signature": signature}))
+    return made
+
+
+def _content(facts: Mapping[str, Any]) -> bytes:
+    """Return what a member signs."""
+    return json.dumps([facts[name] for name in _SIGNED]).encode()
 
 
 def require_fingerprint(invitation: Invitation, fingerprint: str) -> None:
@@ -213,25 +167,25 @@ def read_request(path: Path) -> Request:
     Raises:
         FederationError: if it is none, or its content was changed after it was signed.
     """
-    names = tuple(Request.__dataclass_fields__)
-    facts = _read(path, REQUEST_KIND, names)
+    facts = _read(path, REQUEST_KIND, (*_SIGNED, "signature"))
     gsd_m = facts["gsd_m"]
     if type(gsd_m) not in (int, float) or not 1e-4 <= gsd_m <= 1e4:
         raise _broken(path, f"has {printable(gsd_m)!r} as gsd_m; it must be a pixel size in metres")
-    words = {name: _text(path, facts, name, 1000) for name in names if name != "gsd_m"}
-    request = Request(**words, gsd_m=gsd_m)
+    agreement, name, project, text, signed = (
+        _text(path, facts, each, 1000) for each in ("agreement", "class_name", "project", "public_key", "signature")
+    )
     try:
-        key = credentials.public_key(request.public_key)
-        signature = base64.b64decode(request.signature, validate=True)
+        key = credentials.public_key(text)
+        signature = base64.b64decode(signed, validate=True)
     except (ValueError, binascii.Error) as error:
         raise _broken(path, "holds no public key of a member") from error
-    if not credentials.is_signed(key, request.signed_content(), signature):
+    if not credentials.is_signed(key, _content(facts), signature):
         raise _broken(path, "was changed after its member signed it")
-    return request
+    return Request(path, agreement, Member(name, project, gsd_m, credentials.key_fingerprint(text), text))
 
 
-def admit(layout: Layout, federation_id: str, request: Request, fingerprint: str, *, replace: bool = False) -> int:
-    """Bind a member's key to its class, which nobody else may update from now on; return the class's row of W.
+def admit(layout: Layout, federation_id: str, request: Request, fingerprint: str, *, replace: bool = False) -> None:
+    """Bind a member's key to its class, which nobody else may update from now on.
 
     Args:
         fingerprint: of the key, as the member reads it out.
@@ -241,11 +195,11 @@ def admit(layout: Layout, federation_id: str, request: Request, fingerprint: str
         FederationError: if the fingerprint is another one, the request is for another agreement, the class is taken, or the
             key holds another class.
     """
-    folder = layout.federation(federation_id)
-    agreement = Agreement.from_json(federations.agreement_bytes(folder))
-    if not credentials.same_fingerprint(fingerprint, request.fingerprint):
+    folder, asks = layout.federation(federation_id), request.member
+    agreement = Agreement.of(folder)
+    if not credentials.same_fingerprint(fingerprint, asks.fingerprint):
         raise FederationError(
-            f"The key in the request has the fingerprint {request.fingerprint}, not {printable(fingerprint)}.",
+            f"The key in the request has the fingerprint {asks.fingerprint}, not {printable(fingerprint)}.",
             "Do not admit it: somebody may have changed the file on its way. Ask the member for its file and fingerprint again.",
             kind="fingerprint",
         )
@@ -255,32 +209,26 @@ def admit(layout: Layout, federation_id: str, request: Request, fingerprint: str
             "Send the member your invitation again; it joins with that.",
             kind="agreement",
         )
-    row = agreement.row(request.class_name)
-    with locks.one_at_a_time(folder / _LOCK):
-        members = federations.members(folder)
-        if any(one.public_key == request.public_key and at != row for at, one in members.items()):
+    row = agreement.row(asks.class_name)
+    own = key_path(folder, row)
+    is_own = own.is_file() and credentials.public_text(credentials.private_key(own)) == asks.public_key
+    with federations.changing_members(folder) as members:
+        if any(one.public_key == asks.public_key and at != row for at, one in members.items()):
             raise FederationError(
                 "The key in the request holds another class of this federation already.",
                 "A member holds one class; a project joins once for each of its classes.",
                 kind="claim",
             )
         holder = members.get(row)
-        if holder and holder.public_key not in ("", request.public_key) and not replace:
+        if holder and holder.public_key == asks.public_key:
+            return
+        if holder and not replace:
             raise FederationError(
-                f"The class {request.class_name!r} is held by {holder.project} ({holder.fingerprint}) already.",
+                f"The class {asks.class_name!r} is held by {holder.project} ({holder.fingerprint}) already.",
                 "A class has one member. If its key was lost, admit the new one with --replace.",
                 kind="claim",
             )
-        members[row] = Admitted(
-            class_name=request.class_name, fingerprint=request.fingerprint, public_key=request.public_key,
-            project=request.project, gsd_m=request.gsd_m,
-        )  # fmt: skip
-        federations.write_members(folder, members)
-    return row
-
-
-def _name_of(layout: Layout) -> str:
-    return store.call(layout, store.project_name)[:MAX_TEXT]
+        members[row] = changed(asks, is_own=is_own)
 
 
 def _write(path: Path, facts: Mapping[str, Any]) -> Path:

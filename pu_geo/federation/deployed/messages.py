@@ -1,55 +1,56 @@
-"""Flower's records for what `wire` packs: named arrays, and plain facts. Flower reads arrays without pickle."""
+"""Flower's records for a `wire.Message`. Flower reads arrays without pickle."""
 
 from __future__ import annotations
 
 import math
 from io import BytesIO
 
-import numpy as np
+import torch
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from numpy.lib import format as npy
-from numpy.typing import NDArray
+from torch import Tensor
 
 from pu_geo.errors import FederationError
-from pu_geo.federation import wire
-from pu_geo.federation.wire import Packed
+from pu_geo.federation.wire import MAX_TENSORS, Message
 
-TYPES = {wire.ASK: "train.round", wire.MODEL: "train.model"}
-"""Flower's type of a message, by its kind."""
+TYPE = "train"
+"""Flower's type of all our messages."""
 _ARRAYS, _FACTS, _KIND = "arrays", "facts", "kind"
 
 
-def to_records(packed: Packed) -> RecordDict:
+def to_records(message: Message) -> RecordDict:
     """Return a message as Flower carries it."""
-    arrays = ArrayRecord({name: Array(np.ascontiguousarray(each)) for name, each in packed.arrays.items()})
-    return RecordDict({_ARRAYS: arrays, _FACTS: ConfigRecord(dict(packed.facts)), _KIND: ConfigRecord({_KIND: packed.kind})})
+    arrays = ArrayRecord({name: Array(each.contiguous().numpy()) for name, each in message.tensors.items()})
+    return RecordDict(
+        {_ARRAYS: arrays, _FACTS: ConfigRecord(dict(message.facts)), _KIND: ConfigRecord({_KIND: message.kind})}
+    )
 
 
-def from_records(content: RecordDict) -> Packed:
-    """Return the message in Flower's records, which `wire` then checks. Raises FederationError if they hold no message."""
+def from_records(content: RecordDict) -> Message:
+    """Return the message in Flower's records, for `wire.checked`. Raises FederationError if they hold no message."""
     arrays, facts, kind = content.get(_ARRAYS), content.get(_FACTS), content.get(_KIND)
     if not isinstance(arrays, ArrayRecord) or not isinstance(facts, ConfigRecord) or not isinstance(kind, ConfigRecord):
         raise _no_message("it lacks arrays or facts")
-    if len(arrays) > wire.MAX_ARRAYS or len(content) != len((_ARRAYS, _FACTS, _KIND)):
+    if len(arrays) > MAX_TENSORS or len(content) != len((_ARRAYS, _FACTS, _KIND)):
         raise _no_message("it holds more than a message has")
     plain = {name: value for name, value in facts.items() if isinstance(value, int | float | str)}
     if len(plain) != len(facts):
         raise _no_message("its facts are not plain")
     try:
-        values = {name: _values(array) for name, array in arrays.items()}
+        tensors = {name: _tensor(array) for name, array in arrays.items()}
     except Exception as error:  # a stranger's bytes, in numpy's reader
         raise _no_message("an array in it cannot be read") from error
-    return Packed(str(kind.get(_KIND, "")), values, plain)
+    return Message(str(kind.get(_KIND, "")), tensors, plain)
 
 
-def _values(array: Array) -> NDArray[np.generic]:
-    """Return the values of an array. Raises ValueError if its header claims more of them than there are bytes."""
+def _tensor(array: Array) -> Tensor:
+    """Return the values of an array. Raises ValueError if its header claims more of them than there are bytes, TypeError for no numbers."""
     stream = BytesIO(array.data)
     read_header = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = read_header(stream)
     if dtype.itemsize == 0 or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize > len(array.data):
         raise ValueError("the header is not that of its values")
-    return array.numpy()
+    return torch.from_numpy(array.numpy().copy())
 
 
 def _no_message(words: str) -> FederationError:

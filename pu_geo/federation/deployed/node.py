@@ -1,4 +1,4 @@
-"""The member's side between machines: Flower's SuperNode protocol and a ClientApp, in the process of the job.
+"""The member's side between machines: Flower's SuperNode protocol, in the process of the job.
 
 Flower's own SuperNode installs and runs whatever app its SuperLink sends, in a fresh process for each message. Here the app is part
 of this program: what comes over the wire are tensors and plain facts. A leader that runs another app is refused.
@@ -10,16 +10,17 @@ import logging
 import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import httpx
 from cryptography.hazmat.primitives.asymmetric import ec
-from flwr.app import Context, Error, Message, RecordDict
+from flwr.app import Error
+from flwr.app import Message as Carried
 from flwr.app.message import remove_content_from_message
-from flwr.clientapp import ClientApp
 from flwr.common.constant import HEARTBEAT_MIN_INTERVAL, ErrorCode
 from flwr.common.serde import message_to_proto
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, DeactivateNodeRequest, PullMessagesRequest, PushMessagesRequest
@@ -41,7 +42,6 @@ from flwr.supercore.inflatable.inflatable_utils import (
 from flwr.supercore.interceptors import RuntimeVersionHttpInterceptor
 from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
-from torch import Tensor
 
 from pu_geo import __version__
 from pu_geo.errors import FederationError, JobCancelled, PuGeoError, printable
@@ -49,7 +49,7 @@ from pu_geo.federation import wire
 from pu_geo.federation.deployed import credentials, messages
 from pu_geo.federation.deployed.membership import Invitation
 from pu_geo.federation.deployed.superlink import app_hash
-from pu_geo.federation.protocol import Answer, Ask
+from pu_geo.federation.wire import Message
 from pu_geo.files import write_file
 
 POLL_SECONDS = 0.3
@@ -57,43 +57,120 @@ RETRY_SECONDS = 2.0
 _HEARTBEAT_SECONDS = HEARTBEAT_MIN_INTERVAL / 2
 _NODE_FILE = ".node"
 _ACTIVATE = "/activate-node"
-_MAX_WORDS = 300
 OWN_TROUBLE = "It could not do its part, for a reason that its own job shows."
 NOT_ADMITTED, WRONG_IDENTITY = 403, 401
 
 
-class Part(Protocol):
-    """What a member does."""
+class Replies(Protocol):
+    """What a member does, see `member.Part`."""
 
-    def answer(self, ask: Ask) -> Answer: ...
-    def receive(self, model: Mapping[str, Tensor], facts: Mapping[str, wire.Fact]) -> None: ...
-    def note_refusal(self, words: str) -> None: ...
+    def reply(self, message: Message) -> Message: ...
+    def note(self, message: Message) -> None: ...
 
 
-def client_app(part: Part, report: Callable[[str], None]) -> tuple[ClientApp, threading.Event]:
-    """Return Flower's ClientApp of a member, and what is set once it has the finished model."""
-    app, is_done = ClientApp(), threading.Event()
+@dataclass
+class Connection:
+    """A member's connection to its leader, with what it reports to, and what ends it."""
 
-    @app.train("round")
-    def train(message: Message, _: Context) -> Message:
-        ask = wire.unpack_ask(messages.from_records(message.content))
-        report(f"round {ask.round}: training")
-        answer = part.answer(ask)
-        report(f"round {ask.round}: sending")
-        return Message(messages.to_records(wire.pack_answer(answer)), reply_to=message)
+    client: FleetHttpClient
+    key: ec.EllipticCurvePrivateKey
+    key_path: Path
+    part: Replies
+    report: Callable[[str], None]
+    is_cancelled: Callable[[], bool]
+    is_done: bool = False
 
-    @app.train("model")
-    def model(message: Message, _: Context) -> Message:
-        part.receive(*wire.unpack_model(messages.from_records(message.content)))
-        report("the model is here")
-        is_done.set()
-        return Message(RecordDict(), reply_to=message)
+    def sleep(self, seconds: float) -> None:
+        """Wait. Raises JobCancelled once the user asked for it."""
+        until = time.monotonic() + seconds
+        while not self.is_cancelled():
+            if time.monotonic() >= until:
+                return
+            time.sleep(min(0.1, seconds))
+        raise JobCancelled
 
-    return app, is_done
+    def session(self) -> None:
+        """Be a SuperNode until the model is there, or an error of the connection."""
+        node = self._activated()
+        self.report("connected; waiting for a round")
+        runs: set[int] = set()
+        ended = threading.Event()
+        threading.Thread(target=_beat, args=(self.client, node, ended), daemon=True).start()
+        try:
+            while not self.is_done:
+                self.sleep(0)
+                got = self.client.PullMessages(PullMessagesRequest(node=node))
+                if not got.messages_list:
+                    self.sleep(POLL_SECONDS)
+                    continue
+                run_id = got.messages_list[0].metadata.run_id
+                if run_id not in runs:
+                    _require_our_app(self.client, node, run_id)
+                    runs.add(run_id)
+                self._reply(node, run_id, got.message_object_trees[0])
+        finally:
+            ended.set()  # no farewell: Flower drops the last reply of a node that left before its leader read it
+
+    def _activated(self) -> Node:
+        """Let the leader know that this member is there; return the node that its key is.
+
+        A member that was killed is still online for the leader, and must leave before it comes back.
+        """
+        known = self.key_path.with_suffix(_NODE_FILE)
+        if known.is_file():
+            with suppress(httpx.HTTPStatusError, ValueError):
+                self.client.DeactivateNode(DeactivateNodeRequest(node_id=int(known.read_text("ascii"))))
+        request = ActivateNodeRequest(
+            public_key=credentials.public_text(self.key).encode(), heartbeat_interval=float(HEARTBEAT_MIN_INTERVAL)
+        )
+        node = Node(node_id=self.client.ActivateNode(request).node_id)
+        write_file(known, str(node.node_id).encode())
+        return node
+
+    def _reply(self, node: Node, run_id: int, tree: Any) -> None:
+        """Fetch a message, let the member reply, and send that; what it refuses is sent as an error."""
+        client = self.client
+        carried = pull_and_inflate_object_from_tree(
+            tree,
+            make_pull_object_fn_protobuf(client.PullObject, node, run_id),
+            make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, node, run_id),
+            return_type=Carried,
+        )
+        carried.metadata.__dict__["_message_id"] = tree.object_id
+        began = time.monotonic()
+        refusal: Exception | None = None
+        try:
+            message = wire.checked(messages.from_records(carried.content), *wire.REPLY)
+            self.report(f"round {message.round}: training" if message.round else "the model is here")
+            reply = Carried(messages.to_records(self.part.reply(message)), reply_to=carried)
+        except (PuGeoError, ValueError) as error:
+            refusal = error
+            # What the leader gets to read: words of others could hold paths of this machine.
+            words = error.problem[: wire.MAX_TEXT] if isinstance(error, FederationError) else OWN_TROUBLE
+            self.part.note(Message(wire.REFUSAL, {}, {"words": words}))
+            self.report(f"could not do what the leader asked for: {error}")
+            reply = Carried(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, words), reply_to=carried)
+        reply.metadata.__dict__["_message_id"] = reply.object_id
+        with no_object_id_recompute():
+            request = PushMessagesRequest(
+                node=node,
+                messages_list=[message_to_proto(remove_content_from_message(reply))],
+                message_object_trees=[get_object_tree(reply)],
+                clientapp_runtime_list=[time.monotonic() - began],
+            )
+            sent = client.PushMessages(request)
+            push_objects(
+                get_all_nested_objects(reply),
+                make_push_object_fn_protobuf(client.PushObject, node, run_id, sent.session_id),
+                object_ids_to_push=set(sent.objects_to_push),
+            )
+        if isinstance(refusal, PuGeoError):
+            raise refusal
+        self.is_done = refusal is None and message.kind == wire.MODEL
 
 
 def take_part(
-    invitation: Invitation, key_path: Path, part: Part, *, report: Callable[[str], None], is_cancelled: Callable[[], bool]
+    invitation: Invitation, key_path: Path, part: Replies, *, report: Callable[[str], None], is_cancelled: Callable[[], bool]
 ) -> None:  # fmt: skip
     """Work for a federation until its model is there; wait wherever the leader is away, or has not admitted this key yet.
 
@@ -103,21 +180,11 @@ def take_part(
     """
     logging.getLogger("flwr").setLevel(logging.WARNING)
     key = credentials.private_key(key_path)
-    app, is_done = client_app(part, report)
-
-    def refused(error: Exception) -> str:
-        """Return what the leader gets to read of an error: words of others could hold paths of this machine."""
-        words = error.problem[:_MAX_WORDS] if isinstance(error, FederationError) else OWN_TROUBLE
-        part.note_refusal(words)
-        report(f"could not do what the leader asked for: {error}")
-        return words
-
     with _client(invitation, key) as client:
-        while not is_done.is_set():
-            if is_cancelled():
-                raise JobCancelled
+        connection = Connection(client, key, key_path, part, report, is_cancelled)
+        while not connection.is_done:
             try:
-                _session(client, key, key_path, app, is_done, refused, report, is_cancelled)
+                connection.session()
             except httpx.TransportError as error:
                 _refuse_wrong_server(error, invitation)
                 report(f"waiting for the leader at {invitation.address}")
@@ -134,8 +201,8 @@ def take_part(
                     report(f"waiting: the leader answered with status {status}")
             except (ObjectPullError, ObjectPushError):
                 report("waiting: the connection broke in the middle of a message")
-            if not is_done.is_set():
-                _sleep(RETRY_SECONDS, is_cancelled)
+            if not connection.is_done:
+                connection.sleep(RETRY_SECONDS)
 
 
 def _client(invitation: Invitation, key: ec.EllipticCurvePrivateKey) -> FleetHttpClient:
@@ -175,51 +242,6 @@ def _refuse_wrong_server(error: httpx.TransportError, invitation: Invitation) ->
         ) from error
 
 
-def _session(
-    client: FleetHttpClient, key: ec.EllipticCurvePrivateKey, key_path: Path, app: ClientApp, is_done: threading.Event,
-    refused: Callable[[Exception], str], report: Callable[[str], None], is_cancelled: Callable[[], bool],
-) -> None:  # fmt: skip
-    """Be a SuperNode until the model is there, or an error of the connection."""
-    node = _activated(client, key, key_path)
-    report("connected; waiting for a round")
-    runs: set[int] = set()
-    ended = threading.Event()
-    beat = threading.Thread(target=_beat, args=(client, node, ended), daemon=True)
-    beat.start()
-    try:
-        while not is_done.is_set():
-            if is_cancelled():
-                raise JobCancelled
-            got = client.PullMessages(PullMessagesRequest(node=node))
-            if not got.messages_list:
-                _sleep(POLL_SECONDS, is_cancelled)
-                continue
-            run_id = got.messages_list[0].metadata.run_id
-            if run_id not in runs:
-                _require_our_app(client, node, run_id)
-                runs.add(run_id)
-            _reply(client, node, run_id, got.message_object_trees[0], app, refused)
-    finally:
-        ended.set()  # no farewell: Flower drops the last reply of a node that left before its leader read it
-
-
-def _activated(client: FleetHttpClient, key: ec.EllipticCurvePrivateKey, key_path: Path) -> Node:
-    """Let the leader know that this member is there; return the node that its key is.
-
-    A member that was killed is still online for the leader, and must leave before it comes back.
-    """
-    known = key_path.with_suffix(_NODE_FILE)
-    if known.is_file():
-        with suppress(httpx.HTTPStatusError, ValueError):
-            client.DeactivateNode(DeactivateNodeRequest(node_id=int(known.read_text("ascii"))))
-    request = ActivateNodeRequest(
-        public_key=credentials.public_text(key).encode(), heartbeat_interval=float(HEARTBEAT_MIN_INTERVAL)
-    )
-    node = Node(node_id=client.ActivateNode(request).node_id)
-    write_file(known, str(node.node_id).encode())
-    return node
-
-
 def _beat(client: FleetHttpClient, node: Node, ended: threading.Event) -> None:
     """Let the leader know that this member works, while it trains too."""
     request = SendNodeHeartbeatRequest(node=node, heartbeat_interval=float(HEARTBEAT_MIN_INTERVAL))
@@ -237,47 +259,3 @@ def _require_our_app(client: FleetHttpClient, node: Node, run_id: int) -> None:
             "Install the same version of PU-Geo on both sides.",
             kind="version",
         )
-
-
-def _reply(
-    client: FleetHttpClient, node: Node, run_id: int, tree: Any, app: ClientApp, refused: Callable[[Exception], str]
-) -> None:  # fmt: skip
-    """Fetch a message, let the app answer it, and send the answer; what the app refuses is sent as an error, in words of `refused`."""
-    message = pull_and_inflate_object_from_tree(
-        tree,
-        make_pull_object_fn_protobuf(client.PullObject, node, run_id),
-        make_confirm_message_received_fn_protobuf(client.ConfirmMessageReceived, node, run_id),
-        return_type=Message,
-    )
-    message.metadata.__dict__["_message_id"] = tree.object_id
-    began = time.monotonic()
-    context = Context(run_id, node.node_id, {}, RecordDict(), {})
-    refusal: Exception | None = None
-    try:
-        reply = app(message, context)
-    except (PuGeoError, ValueError) as error:
-        refusal = error
-        reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, refused(error)), reply_to=message)
-    reply.metadata.__dict__["_message_id"] = reply.object_id
-    with no_object_id_recompute():
-        request = PushMessagesRequest(
-            node=node,
-            messages_list=[message_to_proto(remove_content_from_message(reply))],
-            message_object_trees=[get_object_tree(reply)],
-            clientapp_runtime_list=[time.monotonic() - began],
-        )
-        sent = client.PushMessages(request)
-        push_objects(
-            get_all_nested_objects(reply),
-            make_push_object_fn_protobuf(client.PushObject, node, run_id, sent.session_id),
-            object_ids_to_push=set(sent.objects_to_push),
-        )
-    if isinstance(refusal, PuGeoError):
-        raise refusal
-
-
-def _sleep(seconds: float, is_cancelled: Callable[[], bool]) -> None:
-    """Wait, unless cancelled meanwhile."""
-    until = time.monotonic() + seconds
-    while time.monotonic() < until and not is_cancelled():
-        time.sleep(min(0.1, seconds))

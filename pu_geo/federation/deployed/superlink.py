@@ -35,7 +35,6 @@ from flwr.common.constant import (
     SubStatus,
 )  # fmt: skip
 from flwr.proto.node_pb2 import NodeInfo
-from flwr.serverapp.grid import Grid
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER, NOOP_FEDERATION_ID, TaskType
 from flwr.supercore.date import now
 from flwr.supercore.inflatable.inflatable_object import (
@@ -45,13 +44,11 @@ from flwr.supercore.inflatable.inflatable_object import (
 )  # fmt: skip
 from flwr.supercore.inflatable.inflatable_utils import inflate_object_from_contents
 from flwr.supercore.primitives.asymmetric import bytes_to_public_key, verify_signature
-from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.main import create_app
 
 from pu_geo import __version__
 from pu_geo.errors import FederationError
-from pu_geo.federation.agreement import PROTOCOL
 from pu_geo.federation.deployed import credentials
 
 APP_ID = "pu-geo/federation"
@@ -76,7 +73,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 def app_hash() -> str:
     """Return the hash by which a member knows that the leader runs the application of its own version."""
-    return hashlib.sha256(f"{APP_ID} {__version__} {PROTOCOL}".encode()).hexdigest()
+    return hashlib.sha256(f"{APP_ID} {__version__}".encode()).hexdigest()
 
 
 class Gate:
@@ -171,6 +168,7 @@ class SuperLink:
     Attributes:
         port: that it listens on.
         node_ids: by public key, of the members that were admitted.
+        grid: the way of this process to the messages, once it serves.
     """
 
     def __init__(self, tls: Path, host: str, port: int) -> None:
@@ -194,8 +192,8 @@ class SuperLink:
         self.port: int = self._socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
 
-    def start(self) -> Run:
-        """Serve, and return the one run that members work for."""
+    def start(self) -> None:
+        """Serve, and make the one run that members work for."""
         self._thread.start()
         until = time.monotonic() + _START_SECONDS
         while not self._server.started:
@@ -211,8 +209,7 @@ class SuperLink:
         self.state.claim_task(run.primary_task_id)
         self.state.activate_task(run.primary_task_id)
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = run_id, SUPERLINK_NODE_ID, run.primary_task_id
-        self.run = run
-        return run
+        self.run, self.grid = run, LocalGrid(self.state, run_id)
 
     def admit(self, public_keys: Iterable[str]) -> None:
         """Let these keys in and no others; those that are known stay as they are."""
@@ -250,64 +247,46 @@ def _bound(host: str, port: int) -> socket.socket:
         made.close()
         raise FederationError(
             f"The federation cannot be served at {host}:{port}: {getattr(error, 'strerror', None) or error}.",
-            "End what uses this port, or write another one into the address in invitation.json, start again, and send members that file.",
+            "End what uses this port, or remove the file tls/port of the federation to get another one, start again, and send members the new "
+            "invitation.",
             kind="address",
         ) from error
     made.listen(128)
     return made
 
 
-class LocalGrid(Grid):
-    """Flower's Grid for a ServerApp in the SuperLink's own process. `pull_messages` never waits.
+class LocalGrid:
+    """The messages of Flower's server, for a ServerApp in its own process. Nothing here waits.
 
     Flower's own grid waits minutes for a reply of which a part is missing, because its sender was killed.
     """
 
-    def __init__(self, state: Any, run: Run) -> None:
-        self.state, self._run = state, run
+    def __init__(self, state: Any, run_id: int) -> None:
+        self.state, self._run_id = state, run_id
         self._arrived: dict[str, Message] = {}
 
-    def set_run(self, run: Run) -> None:
-        self._run = run
-
-    @property
-    def run(self) -> Run:
-        return self._run
-
-    def create_message(self, *args: Any, **kwargs: Any) -> Message:
-        """Make a message; the constructor does the same."""
-        return Message(*args, **kwargs)
-
-    def get_node_ids(self) -> Iterable[int]:
-        return cast(Iterable[int], self.state.get_nodes(self._run.run_id))
-
-    def get_nodes(self) -> Iterable[NodeInfo]:
+    def nodes(self) -> Iterable[NodeInfo]:
         """Return the nodes that are online."""
-        return cast(Iterable[NodeInfo], self.state.get_node_info(node_ids=list(self.get_node_ids())))
+        return cast(Iterable[NodeInfo], self.state.get_node_info(node_ids=list(self.state.get_nodes(self._run_id))))
 
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Store messages for their nodes; return their ids, "" for one that was refused."""
-        ids = []
-        for message in messages:
-            message.metadata.__dict__["_message_id"] = message.object_id
-            session = self.state.start_session(self._run.run_id)
-            with no_object_id_recompute():
-                content = {each: part.deflate() for each, part in get_all_nested_objects(message).items()}
-                tree = get_object_tree(message)
-            is_stored, missing = self.state.store_message_and_object_tree(
-                remove_content_from_message(message), tree, session
-            )
-            for each in missing:
-                self.state.store_object(self._run.run_id, session, each, content[each])
-            ids.append(message.metadata.message_id if is_stored else "")
-        return ids
+    def push(self, message: Message) -> str:
+        """Store a message for its node; return its id, "" for one that was refused."""
+        message.metadata.__dict__["_message_id"] = message.object_id
+        session = self.state.start_session(self._run_id)
+        with no_object_id_recompute():
+            content = {each: part.deflate() for each, part in get_all_nested_objects(message).items()}
+            tree = get_object_tree(message)
+        is_stored, missing = self.state.store_message_and_object_tree(remove_content_from_message(message), tree, session)
+        for each in missing:
+            self.state.store_object(self._run_id, session, each, content[each])
+        return message.metadata.message_id if is_stored else ""
 
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
+    def pull(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Return the replies to these messages that are there in full."""
         asked = set(message_ids)
         # Of a sender that left since, Flower would make an error of a reply that it has given out already.
         unknown = asked - set(self._arrived)
-        for reply in self.state.get_message_res(message_ids=unknown, run_id=self._run.run_id) if unknown else ():
+        for reply in self.state.get_message_res(message_ids=unknown, run_id=self._run_id) if unknown else ():
             self._arrived[reply.metadata.reply_to_message_id] = reply
         found = []
         for sent in asked & set(self._arrived):
@@ -344,17 +323,6 @@ class LocalGrid(Grid):
         ):  # a chain of parts that a member made of many messages; what is left of it stays in memory
             store.delete(reply_id)
         return whole
-
-    def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Push messages and wait for their replies."""
-        waiting, found = {each for each in self.push_messages(messages) if each}, []
-        until = None if timeout is None else time.monotonic() + timeout
-        while waiting and (until is None or time.monotonic() < until):
-            for reply in self.pull_messages(waiting):
-                waiting.discard(reply.metadata.reply_to_message_id)
-                found.append(reply)
-            time.sleep(_POLL_SECONDS)
-        return found
 
 
 def _ids_below(store: Any, root: str) -> set[str]:

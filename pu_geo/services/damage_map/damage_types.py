@@ -290,7 +290,7 @@ def _trained_with_all(layout: Layout, run: RunFacts) -> set[str]:
     if stated.get("id") not in federations.ids(layout):
         return set()
     known = federations.memberships(layout.federation(stated["id"]))
-    return {one.class_name for one in known if one.types_from is None and one.class_name in stated["classes_here"]}
+    return {name for name, source in known.items() if source is None and name in stated["classes_here"]}
 
 
 def _attribute_of(run: RunFacts) -> str:

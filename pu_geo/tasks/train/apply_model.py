@@ -135,7 +135,7 @@ def is_of_federation_here(layout: Layout, found: Model) -> bool:
         return False
     folder = layout.federation(name)
     is_same = hashlib.sha256(federations.agreement_bytes(folder)).hexdigest() == stated.get("agreement")
-    classes, held = stated.get("classes_here"), [one.class_name for one in federations.memberships(folder)]
+    classes, held = stated.get("classes_here"), federations.memberships(folder)
     if not is_same or not isinstance(classes, list) or not classes or not all(one in held for one in classes):
         return False
     try:

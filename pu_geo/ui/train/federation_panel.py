@@ -11,20 +11,19 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo import wording
+from pu_geo.project import federations
 from pu_geo.project.damage_types import ANSWERS
-from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import features, preparation
 from pu_geo.services.project import choices
 from pu_geo.services.train import federation, run_names
-from pu_geo.services.train.federation import Federation, Invitation, OwnClass, Plan, Request
+from pu_geo.services.train.federation import Federation, OwnClass, Plan, Privacy
 from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker, job_card
 from pu_geo.ui.train import texts
 
 _HEIGHT_PX = 230
 _COSINES = [[0.0, "#0072B2"], [0.5, "#E6E6E6"], [1.0, "#D55E00"]]
-_BLUE = "#0B6E99"
 _MOST_LINES, _MOST_TROUBLES = 300, 5
 _SECONDS_BETWEEN_READS = 2.0
 _MAX_MB = 1
@@ -51,7 +50,7 @@ def _opened(layout: Layout, found: Sequence[Federation]) -> None:
     if found:
         shown = found[0]
         if len(found) > 1:
-            titles = federation.labels_of(layout, found)
+            titles = {one.id: f"{one.agreement.title} · {one.id}" for one in found}
             chosen = st.selectbox(texts.FEDERATIONS, list(titles), format_func=lambda key: titles[key], key=_SHOWN)
             shown = next(one for one in found if one.id == chosen)
         with frame.show_errors():
@@ -75,7 +74,7 @@ def _starting(layout: Layout, found: Sequence[Federation]) -> None:
 
     @st.fragment(run_every=_SECONDS_BETWEEN_READS if new else None)
     def until_there() -> None:
-        if federation.ids(layout) != sorted(one.id for one in found):
+        if federations.ids(layout) != sorted(one.id for one in found):
             st.rerun()
 
     until_there()
@@ -146,25 +145,24 @@ def _status(layout: Layout, shown: Federation) -> None:
             if now.stage != shown.stage:
                 st.rerun()
             if now.is_lead and not now.is_over:
-                st.progress(
-                    min(now.round / max(now.n_rounds, 1), 1.0), text=texts.ROUND_OF.format(round=now.round, n=now.n_rounds)
-                )
+                n = now.agreement.settings.rounds
+                st.progress(now.round / n, text=texts.ROUND_OF.format(round=now.round, n=n))
             _members_and_figures(now)
 
     progress()
-    st.caption(texts.TRIAL_NOTE if shown.is_trial else frame.plain(shown.privacy))
+    st.caption(texts.TRIAL_NOTE if shown.is_trial else frame.plain(shown.agreement.privacy.words(len(shown.own))))
     _ledger(layout, shown)
 
 
 def _head(now: Federation) -> None:
-    color, state = texts.FEDERATION_STAGES[now.stage]
+    agreed, (color, state) = now.agreement, texts.FEDERATION_STAGES[now.stage]
     role = texts.LEADS if now.is_lead else texts.TAKES_PART
     own = wording.listed(now.own) or texts.FEDERATION_NO_OWN
-    facts = texts.FEDERATION_FACTS.format(role=role, own=own, rounds=wording.plural(now.n_rounds, "round"))
+    facts = texts.FEDERATION_FACTS.format(role=role, own=own, rounds=wording.plural(agreed.settings.rounds, "round"))
     if not now.is_trial:
-        facts += texts.FEDERATION_DEADLINE_FACT.format(deadline=wording.duration(now.deadline_s))
+        facts += texts.FEDERATION_DEADLINE_FACT.format(deadline=wording.duration(agreed.deadline_s))
     trial = f" :violet-badge[{texts.TRIAL}]" if now.is_trial else ""
-    st.markdown(f"**{frame.plain(now.title)}** :{color}-badge[{state}]{trial} :small[:gray[{frame.plain(facts)}]]")
+    st.markdown(f"**{frame.plain(agreed.title)}** :{color}-badge[{state}]{trial} :small[:gray[{frame.plain(facts)}]]")
 
 
 def _keys(layout: Layout, now: Federation) -> None:
@@ -185,7 +183,7 @@ def _keys(layout: Layout, now: Federation) -> None:
             _waiting_room(layout, now)
         else:
             for asked in federation.own_requests(layout, now.id):
-                _large(texts.OWN_FINGERPRINT.format(name=asked.class_name), asked.fingerprint)
+                _large(texts.OWN_FINGERPRINT.format(name=asked.member.class_name), asked.member.fingerprint)
                 _download(texts.SAVE_REQUEST, asked.path, f"{now.id}-{asked.path.name}", asked.path.stem)
 
 
@@ -214,30 +212,25 @@ def _download(label: str, path: Path, name: str, key: str) -> None:
 
 
 def _members_and_figures(now: Federation) -> None:
-    members, cosines, angles = st.columns(3, gap="medium")
+    members, cosines = st.columns(2, gap="medium")
     with members:
         _members(now)
-    if not now.cosines:
-        cosines.caption(texts.NO_ROUND if now.is_lead else texts.NO_VECTORS)
-        return
     with cosines:
-        _cosines(now)
-    if len(now.angles) > 1:
-        with angles:
-            _angles(now)
+        if now.cosines:
+            _cosines(now)
+        else:
+            st.caption(texts.NO_ROUND if now.is_lead else texts.NO_VECTORS)
 
 
 def _members(now: Federation) -> None:
     """Draw who holds which class, and what went wrong in the newest rounds."""
-    for one in now.members:
-        color, state = texts.MEMBER_STATES[one.state]
-        badge = f" :{color}-badge[{state}]" if now.is_lead else ""  # nobody else knows how the members stand
+    for one, state in zip(now.members, now.states, strict=True):
+        color, state_words = texts.MEMBER_STATES[state]
+        badge = f" :{color}-badge[{state_words}]" if now.is_lead else ""  # nobody else knows how the members stand
         where = f" · {frame.plain(one.project)}" if one.project else ""
-        own = f" :small[:gray[{texts.THIS_PROJECT}]]" if one.is_own else ""
+        own = f" :small[:gray[{texts.THIS_PROJECT}]]" if one.class_name in now.own else ""
         key = "".join(f"  \n:small[`{line}`]" for line in _lines(one.fingerprint))
         st.markdown(f"**{frame.plain(one.class_name)}**{where}{badge}{own}{key}")
-        if one.words:
-            st.caption(frame.plain(one.words))
     for words in (*now.warnings, *now.troubles[:_MOST_TROUBLES]):
         st.caption(f":orange[:material/warning:] {frame.plain(words)}")
 
@@ -248,7 +241,7 @@ def _waiting_room(layout: Layout, now: Federation) -> None:
     path = _file_field(layout, texts.REQUEST, "request", "/media/stick/storm-request-2.json")
     if path:
         with frame.show_errors():
-            _request(layout, now, federation.request(path))
+            _request(layout, now, path)
 
 
 def _file_field(layout: Layout, label: str, key: str, example: str) -> str:
@@ -262,25 +255,26 @@ def _file_field(layout: Layout, label: str, key: str, example: str) -> str:
     return path.strip() if given is None else preparation.keep_uploads(layout, [(given.name, given.getbuffer())])[0]
 
 
-def _request(layout: Layout, now: Federation, asked: Request) -> None:
+def _request(layout: Layout, now: Federation, path: str) -> None:
+    asked = federation.request(path)
+    asks = asked.member
     with st.container(border=True, gap="small"):
-        holder = next((one for one in now.members if one.class_name == asked.class_name), None)
-        st.markdown(texts.ASKS.format(project=frame.plain(asked.project), name=frame.plain(asked.class_name)))
-        _large(texts.KEY_FINGERPRINT, asked.fingerprint)
-        for words in federation.request_pixel_words(layout, now.id, asked):
+        st.markdown(texts.ASKS.format(project=frame.plain(asks.project), name=frame.plain(asks.class_name)))
+        _large(texts.KEY_FINGERPRINT, asks.fingerprint)
+        for words in now.agreement.pixel_words(asks.project, asks.gsd_m):
             st.caption(f":orange[:material/warning:] {frame.plain(words)}")
-        if holder is not None and federation.is_holder(holder, asked):
+        if asks.fingerprint in {one.fingerprint for one in now.members}:
             st.caption(texts.IS_ADMITTED)
             return
         frame.button(
-            texts.ADMIT, partial(federation.admit, layout, now.id, asked), key=f"admit-{_key_of(asked.fingerprint)}",
+            texts.ADMIT, partial(federation.admit, layout, now.id, asked, asks.fingerprint), key=f"admit-{_key_of(asks.fingerprint)}",
             type="primary", icon=":material/how_to_reg:", help=texts.ADMIT_HELP,
         )  # fmt: skip
 
 
 def _cosines(now: Federation) -> None:
     """Draw the cosines of the class vectors: far below 1 between two classes means that they are kept from each other."""
-    names = list(now.classes)
+    names = list(now.agreement.classes)
     figure = go.Figure(
         go.Heatmap(
             z=now.cosines, x=names, y=names, zmin=-1, zmax=1, colorscale=_COSINES, xgap=2, ygap=2, showscale=False,
@@ -289,25 +283,15 @@ def _cosines(now: Federation) -> None:
         )
     )  # fmt: skip
     figure.update_layout(yaxis={"autorange": "reversed", "type": "category"}, xaxis={"type": "category"})
-    _figure(figure, texts.COSINES, f"cosines-{now.id}", texts.COSINES_ALT)
-
-
-def _angles(now: Federation) -> None:
-    rounds, degrees = zip(*now.angles, strict=True)
-    figure = go.Figure(go.Scatter(x=rounds, y=degrees, mode="lines", line={"color": _BLUE, "width": 2}))
-    figure.update_layout(yaxis={"range": [0, 180], "dtick": 45}, xaxis={"range": [1, max(now.n_rounds, 2)]})
-    _figure(figure, texts.ANGLES, f"angles-{now.id}", texts.ANGLES_ALT)
-
-
-def _figure(figure: go.Figure, title: str, key: str, alt: str) -> None:
-    st.caption(title)  # a title of the figure would be cut where it is narrow
+    st.caption(texts.COSINES)  # a title of the figure would be cut where it is narrow
     figure.update_layout(height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 8, "b": 0})
-    st.plotly_chart(figure, key=key, config={"displayModeBar": False}, theme="streamlit", alt=alt)
+    key = f"cosines-{now.id}"
+    st.plotly_chart(figure, key=key, config={"displayModeBar": False}, theme="streamlit", alt=texts.COSINES_ALT)
 
 
 def _score(layout: Layout, shown: Federation) -> None:
     """Draw the button that scores this project's buildings by the finished model, and the way to the map."""
-    if not federation.has_model(layout, shown.id):
+    if shown.model is None:
         st.caption(texts.NO_MODEL_HERE)
         return
     job = federation.scoring(layout, shown.id)
@@ -321,7 +305,7 @@ def _score(layout: Layout, shown: Federation) -> None:
     run_id = str(job.result["run_id"])
     st.markdown(
         texts.SCORED.format(
-            name=frame.plain(run_names.name(layout, run_id)), classes=frame.plain(wording.listed(shown.classes))
+            name=frame.plain(run_names.name(layout, run_id)), classes=frame.plain(wording.listed(shown.agreement.classes))
         )
     )
     st.button(
@@ -348,19 +332,14 @@ def _ledger(layout: Layout, shown: Federation) -> None:
             texts.LEDGER_TRIAL if shown.is_trial else texts.LEDGER_HERE,
         )
         st.caption(words.format(tensors=tensors, size=wording.size(total.bytes_here)))
-    rows = federation.ledger_table(found[-_MOST_LINES:][::-1])
     st.dataframe(
-        [{texts.LEDGER_COLUMNS.get(name, name): value for name, value in row.items()} for row in rows],
+        [{title: getattr(one, name) for name, title in texts.LEDGER_COLUMNS.items()} for one in found[: -_MOST_LINES - 1 : -1]],
         hide_index=True, height=260, key=f"ledger-table-{shown.id}", alt=texts.LEDGER_ALT,
     )  # fmt: skip
     if len(found) > _MOST_LINES:
         st.caption(texts.LEDGER_NEWEST.format(shown=_MOST_LINES, n=f"{len(found):,}"))
-    with st.container(horizontal=True):
-        for kind, suffix, write in (("CSV", "csv", federation.ledger_csv), ("JSON lines", "jsonl", federation.ledger_lines)):
-            st.download_button(
-                texts.DOWNLOAD.format(kind=kind), partial(write, found), f"{shown.id}-ledger.{suffix}", "text/plain",
-                key=f"ledger-{suffix}-{shown.id}", icon=":material/download:", on_click="ignore",
-            )  # fmt: skip
+    path = federation.ledger_file(layout, shown.id)
+    _download(texts.SAVE_LEDGER, path, f"{shown.id}-{path.name}", f"ledger-{shown.id}")
 
 
 # Lead, join, try out
@@ -373,11 +352,8 @@ def _lead(layout: Layout) -> None:
     title = first.text_input(
         texts.FEDERATION_TITLE, key="federation-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
     )
-    given = second.text_input(
-        texts.FEDERATION_TYPES, ", ".join(dict.fromkeys(one.name for one in own if one.types_from == ANSWERS)), key="federation-types",
-        help=texts.FEDERATION_TYPES_HELP, placeholder=texts.FEDERATION_TYPES_EXAMPLE,
-    )  # fmt: skip
-    types = list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
+    with second:
+        types = _types_field(own, "federation-types")
     chosen = _own_fields(own, types, key="lead", gives_rest=True)
     first, second = st.columns([2, 3], gap="medium", vertical_alignment="bottom")
     host = first.text_input(
@@ -390,9 +366,18 @@ def _lead(layout: Layout) -> None:
         with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
             plan = _plan(title, types, len(chosen), host)
     _start_button(
-        layout, texts.LEAD_BUTTON, lambda: federation.start_lead(layout, plan, chosen), key="federation-lead", place=start, icon=":material/hub:",
+        layout, texts.LEAD_BUTTON, lambda: federation.start(layout, federation.LEAD, federation.arguments_to_lead(layout, plan, chosen)), key="federation-lead", place=start, icon=":material/hub:",
         is_ready=bool(title.strip() and types),
     )  # fmt: skip
+
+
+def _types_field(own: Sequence[OwnClass], key: str) -> list[str]:
+    """Draw the field for the damage types of a federation, at first those that people named here; return them."""
+    given = st.text_input(
+        texts.FEDERATION_TYPES, ", ".join(dict.fromkeys(one.name for one in own if one.types_from == ANSWERS)), key=key,
+        help=texts.FEDERATION_TYPES_HELP, placeholder=texts.FEDERATION_TYPES_EXAMPLE,
+    )  # fmt: skip
+    return list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
 
 
 def _warn_if_local(address: str, words: str) -> None:
@@ -416,34 +401,34 @@ def _plan(title: str, types: Sequence[str], n_held: int, host: str) -> Plan:
         key="federation-deadline",
         help=texts.FEDERATION_DEADLINE_HELP,
     )
-    privacy = st.selectbox(
+    kind = st.selectbox(
         texts.FEDERATION_PRIVACY, list(texts.PRIVACY_NAMES), format_func=lambda name: texts.PRIVACY_NAMES[name], key="federation-privacy",
         help=texts.FEDERATION_PRIVACY_HELP,
     )  # fmt: skip
-    epsilon, clip = usual.epsilon, usual.clip
-    if privacy != "none":
+    privacy = usual.privacy
+    if kind != "none":
         second = st.columns(2, gap="small")
-        epsilon = second[0].number_input(texts.FEDERATION_EPSILON, 0.1, 1000.0, usual.epsilon, key="federation-epsilon")
-        clip = second[1].number_input(texts.FEDERATION_CLIP, 0.001, 1000.0, usual.clip, key="federation-clip")
-        chosen = {"kind": privacy, "epsilon": float(epsilon), "clip": float(clip)}
-        st.caption(frame.plain(federation.privacy_words(chosen, n_held)))
-    return Plan(title.strip(), tuple(types), int(rounds), float(deadline), host, privacy, float(epsilon), float(clip))
+        epsilon = second[0].number_input(texts.FEDERATION_EPSILON, 0.1, 1000.0, privacy.epsilon, key="federation-epsilon")
+        clip = second[1].number_input(texts.FEDERATION_CLIP, 0.001, 1000.0, privacy.clip, key="federation-clip")
+        privacy = Privacy(kind, float(clip), float(epsilon))
+        st.caption(frame.plain(privacy.words(n_held)))
+    return Plan(title.strip(), tuple(types), int(rounds), float(deadline), privacy, host=host)
 
 
-def _own_fields(own: Sequence[OwnClass], types: Sequence[str], *, key: str, gives_rest: bool) -> list[Membership]:
+def _own_fields(own: Sequence[OwnClass], types: Sequence[str], *, key: str, gives_rest: bool) -> dict[str, str | None]:
     """Draw the choice of the classes that this project holds, and of its buildings; return them."""
     held, rest = st.columns([2, 3], gap="medium")
-    found = []
+    found: dict[str, str | None] = {}
     with held:
         name = st.selectbox(
             texts.FEDERATION_OWN, list(types), index=None, key=f"{key}-class", placeholder=texts.FEDERATION_NO_OWN
         )
         if name is not None and name in types:
-            found.append(Membership(name, _source_field(own, name, key)))
+            found[name] = _source_field(own, name, key)
     with rest:
         st.caption(texts.FEDERATION_REST_NOTE)
         if st.checkbox(texts.FEDERATION_REST, value=gives_rest, key=f"{key}-rest", help=texts.FEDERATION_REST_HELP):
-            found.append(Membership(federation.REST))
+            found[federation.REST] = None
     return found
 
 
@@ -469,10 +454,20 @@ def _join(layout: Layout) -> None:
     if not path:
         return
     found = federation.invitation(path)
-    _invitation(found)
+    agreed = found.agreement
+    facts = texts.INVITATION_FACTS.format(
+        title=agreed.title,
+        classes=wording.listed(agreed.classes),
+        rounds=wording.plural(agreed.settings.rounds, "round"),
+        address=found.address,
+    )
+    st.markdown(frame.plain(facts))
+    _warn_if_local(found.address, texts.LOCAL_INVITATION)
+    _large(texts.COMPARE_SERVER, found.fingerprint)
+    st.caption(frame.plain(agreed.privacy.words(0)))
     for words in federation.pixel_words(layout, found):
         st.warning(frame.plain(words))
-    chosen = _own_fields(federation.own_classes(layout), found.types, key=f"join-{found.id}", gives_rest=False)
+    chosen = _own_fields(federation.own_classes(layout), agreed.classes[1:], key=f"join-{agreed.id}", gives_rest=False)
     is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{_key_of(found.fingerprint)}")
     _start_button(
         layout, texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
@@ -480,52 +475,29 @@ def _join(layout: Layout) -> None:
     )  # fmt: skip
 
 
-def _invitation(found: Invitation) -> None:
-    """Draw what a leader proposes, and the fingerprint of its certificate in large type."""
-    facts = texts.INVITATION_FACTS.format(
-        title=found.title,
-        classes=wording.listed(found.classes),
-        rounds=wording.plural(found.n_rounds, "round"),
-        address=found.address,
-    )
-    st.markdown(frame.plain(facts))
-    _warn_if_local(found.address, texts.LOCAL_INVITATION)
-    _large(texts.COMPARE_SERVER, found.fingerprint)
-    st.caption(frame.plain(found.privacy))
-
-
 def _simulate(layout: Layout) -> None:
     """Draw the trial between projects on this machine, which needs no network and no extra."""
     st.caption(texts.SIMULATE_NOTE)
-    others = {one.name_of(): one for one in federation.parties(layout)}
+    others = federation.parties(layout)
     if not others:
         st.caption(texts.NO_PARTIES)
         return
+    own = federation.own_classes(layout)
     first, second = st.columns([2, 3], gap="medium")
     title = first.text_input(
         texts.FEDERATION_TITLE, key="trial-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
     )
-    chosen = second.multiselect(texts.PARTIES, list(others), key="trial-parties")
-    held = {layout.folder: _party(federation.own_classes(layout), texts.PARTY_HERE, "here", gives_rest=True)}
+    with second:
+        types = _types_field(own, "trial-types")
+    chosen = st.multiselect(texts.PARTIES, list(others), key="trial-parties")
+    held = {layout: _own_fields(own, types, key="trial-here", gives_rest=True)}
     for name in chosen:
         one = others[name]
-        held[one.layout.folder] = _party(one.classes, frame.plain(name), str(one.layout.folder), gives_rest=False)
+        st.markdown(frame.plain(name))
+        held[one] = _own_fields(federation.own_classes(one), types, key=f"trial-{one.folder}", gives_rest=False)
     rounds = st.number_input(texts.FEDERATION_ROUNDS, 1, 10_000, Plan().rounds, key="trial-rounds", width=160)
     plan = Plan(title.strip(), rounds=int(rounds))
     _start_button(
-        layout, texts.SIMULATE_BUTTON, lambda: federation.start_simulation(layout, plan, held), key="federation-simulate",
+        layout, texts.SIMULATE_BUTTON, lambda: federation.start(layout, federation.SIMULATE, federation.arguments_to_simulate(layout, plan, held)), key="federation-simulate",
         icon=":material/science:", is_ready=bool(title.strip() and chosen),
     )  # fmt: skip
-
-
-def _party(own: Sequence[OwnClass], title: str, key: str, *, gives_rest: bool) -> list[Membership]:
-    """Draw which classes a project holds in a trial; return them."""
-    held, rest = st.columns([2, 3], gap="medium", vertical_alignment="bottom")
-    name = " ".join(held.text_input(texts.PARTY.format(project=title), key=f"trial-{key}").split())
-    found = []
-    if name:
-        with held:
-            found.append(Membership(name, _source_field(own, name, f"trial-{key}")))
-    if rest.checkbox(texts.FEDERATION_REST, value=gives_rest, key=f"trial-rest-{key}", help=texts.FEDERATION_REST_HELP):
-        found.append(Membership(federation.REST))
-    return found

@@ -345,7 +345,7 @@ def class_source(name: str | None, n: int) -> str:
 
 SIMULATE_NOTE = "Tries out what a federation would bring: projects on this machine train together, and nothing is sent."
 NO_PARTIES = "No other project on this machine has chips and shared features. Open one and make them there."
-PARTIES, PARTY_HERE, PARTY = "Other projects", "this project", "Damage type of {project}"
+PARTIES = "Other projects"
 SIMULATE_BUTTON = "Train together"
 FEDERATION_STAGES = {
     "waits": ("orange", "waits for members"), "runs": ("blue", "trains"), "stopped": ("gray", "not running"),
@@ -353,7 +353,7 @@ FEDERATION_STAGES = {
 }  # fmt: skip
 """Stage -> color and words of its badge."""
 MEMBER_STATES = {
-    "open": ("gray", "nobody yet"), "waits": ("orange", "waits to be admitted"), "admitted": ("blue", "admitted"),
+    "open": ("gray", "nobody yet"), "admitted": ("blue", "admitted"),
     "here": ("green", "took part"), "late": ("orange", "late"), "refused": ("red", "refused"),
 }  # fmt: skip
 LEADS, TAKES_PART = "This project leads", "This project takes part"
@@ -376,14 +376,10 @@ KEY_FINGERPRINT = "Fingerprint of its key. Compare it with that agency's screen,
 ADMIT, ADMIT_HELP = "Same fingerprint: admit", "From then on this key alone may change the class."
 IS_ADMITTED = "It is admitted."
 NO_ROUND = "After the first round: how far the damage types are from each other."
-NO_VECTORS = (
-    "Who took part is known to the leader. This project gets all class vectors with the finished model: how far the damage types are "
-    "from each other is shown then."
-)
+NO_VECTORS = "Who took part, and how far the damage types are from each other, is known to the leader."
 NO_MODEL_HERE = "All members have the model. This project holds no class, so it got none: ask a member for its model file."
-COSINES, ANGLES = "Cosine of each two class vectors", "Smallest angle between two class vectors, degrees, by round"
+COSINES = "Cosine of each two class vectors"
 COSINES_ALT = "Heat map of the cosine of each two class vectors"
-ANGLES_ALT = "Line of the smallest angle between two class vectors by round"
 SCORE_WITH_IT = "Score my buildings with it"
 SCORED = "Made the run **{name}**, with scores of {classes}."
 SHOW_ON_MAP = "Show it on the Damage map"
@@ -395,9 +391,10 @@ LEDGER_TOTAL = (
 )
 LEDGER_HERE = "{tensors}, {size}, stayed on this machine: between the leader and the classes of this project. They are not in that sum."
 LEDGER_TRIAL = "{tensors}, {size}, passed between projects on this machine. Nothing left it."
-LEDGER_NEWEST = "The newest {shown} of {n}; the files hold all."
+LEDGER_NEWEST = "The newest {shown} of {n}; the file holds all."
+SAVE_LEDGER = "Save the ledger"
 LEDGER_ALT = "Table of what was sent, and whether it left this machine"
 LEDGER_COLUMNS = {
-    "time": "Time", "round": "Round", "message": "Message", "to": "To", "left": "Left this machine", "name": "Tensor", "dtype": "Type", "shape": "Shape",
+    "at": "Time", "round": "Round", "message": "Message", "to": "To", "is_here": "Stayed here", "name": "Tensor", "dtype": "Type", "shape": "Shape",
     "bytes": "Bytes", "sha256": "SHA-256",
 }  # fmt: skip

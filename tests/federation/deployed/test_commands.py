@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cli_parts import CommandLine
-from federation_parts import NAME, agreed, shared_set, transport_of, with_pixels_of
+from federation_parts import NAME, agreed, led, with_pixels_of
 from small_parts import job_of, need_extra
 
 from pu_geo.cli import federation as cli
 from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement
-from pu_geo.federation.member import Member, OwnData
-from pu_geo.federation.rounds import lead
+from pu_geo.federation.member import OwnData, Part
 from pu_geo.federation.simulated import SimulatedTransport
 from pu_geo.project import federations, runs, store
-from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.train.federation import Plan
-from pu_geo.tasks.train.federate_lead import federate_lead
+from pu_geo.tasks.train.federate_deployed import federate_lead
 
 need_extra("federated")
 from pu_geo.federation.deployed import credentials, membership  # noqa: E402  # only with the extra
@@ -34,14 +32,15 @@ def invited(leader: Layout, agreement: Agreement) -> membership.Invitation:
     folder = leader.federation(NAME)
     federations.write_agreement(folder, agreement.to_json())
     federations.write_members(folder, {})
-    credentials.certify(folder / federations.TLS, ["127.0.0.1"])
+    credentials.certify(folder / federations.TLS, "127.0.0.1")
     authority = (folder / federations.TLS / credentials.CA).read_text("ascii")
     return membership.Invitation(agreement, "127.0.0.1:9092", authority)
 
 
 def asks(agencies: Pair) -> Path:
     """Moore asks Joplin, which leads, for the class "flooded"."""
-    return membership.accept(agencies[1], invited(agencies[0], agreed(agencies[0])), "flooded")
+    (path,) = membership.accept(agencies[1], invited(agencies[0], agreed(agencies[0])), {"flooded": None})
+    return path
 
 
 @pytest.fixture
@@ -54,7 +53,7 @@ def test_admit_shows_the_fingerprint_first_and_admits_whoever_read_it_out(
 ) -> None:
     folder = agencies[0].federation(NAME)
     words = ("federate", "admit", agencies[0].folder, NAME, request_file)
-    fingerprint = membership.read_request(request_file).fingerprint
+    fingerprint = membership.read_request(request_file).member.fingerprint
     assert fingerprint in run.text(*words)
     assert federations.members(folder) == {}
     assert "Do not admit it" in run.refused(*words, "--fingerprint", "0" * 32)
@@ -72,7 +71,7 @@ def test_admit_and_status_warn_whoever_leads_of_other_pixels(agencies: Pair, run
     assert warning in run.text(*words)
     status = ("federate", "status", agencies[0].folder)
     assert run.json(*status)["federations"][0]["warnings"] == []
-    assert warning in run.text(*words, "--fingerprint", membership.read_request(path).fingerprint)
+    assert warning in run.text(*words, "--fingerprint", membership.read_request(path).member.fingerprint)
     assert run.json(*status)["federations"][0]["warnings"] == [warning]
     assert warning in run.text(*status)
 
@@ -82,15 +81,13 @@ def test_the_ledger_marks_what_stays_with_the_leaders_own_classes(agencies: Pair
     folder, agreement = leader.federation(NAME), agreed(leader, quorum=2)
     invitation = invited(leader, agreement)
     membership.write_invitation(folder, invitation)
-    for layout, name in ((leader, "rest"), (leader, "destroyed"), (far, "flooded")):
-        asked = membership.read_request(membership.accept(layout, invitation, name))
-        membership.admit(leader, NAME, asked, asked.fingerprint)
-    asked = membership.read_request(membership.accept(far, invitation, "rest"))  # the leader gives this class away
-    membership.admit(leader, NAME, asked, asked.fingerprint, replace=True)
+    for layout, own in ((leader, {"rest": None, "destroyed": None}), (far, {"flooded": None}), (far, {"rest": None})):
+        for path in membership.accept(layout, invitation, own):  # in the end the leader gives "rest" away
+            asked = membership.read_request(path)
+            membership.admit(leader, NAME, asked, asked.member.fingerprint, replace=True)
     held = ((far, "rest"), (leader, "destroyed"), (far, "flooded"))
-    own = {layout: OwnData.read(layout, agreement) for layout in agencies}
-    members = [Member(own[layout], Membership(name)) for layout, name in held]
-    lead(agreement, folder, SimulatedTransport(dict(enumerate(members))))
+    data = {layout: OwnData.read(layout, agreement) for layout in agencies}
+    led(agreement, agencies, SimulatedTransport({row: Part(data[layout], name) for row, (layout, name) in enumerate(held)}))
     for layout, here in ((leader, {"member of destroyed", "leader"}), (far, set[str]())):
         sent = federations.ledger(layout.federation(NAME))
         assert sent
@@ -108,12 +105,12 @@ def test_join_refuses_what_is_no_invitation_and_serve_an_unknown_federation(
 def test_serve_ends_with_a_run_of_the_leader_and_makes_it_once(
     agencies: Pair, run: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    leader, agreement = agencies[0], agreed(agencies[0])
-    lead(agreement, leader.federation(NAME), transport_of(agreement, agencies))
+    leader = agencies[0]
+    led(agreed(leader), agencies)
     real = cli.run_job
 
     def served(layout: Layout, task: str, *args: Any, **more: Any) -> Any:
-        done = {"rounds": 3, "delivered": [0, 1, 2], "warnings": []}
+        done = {"rounds": 3, "members": 3, "warnings": []}
         return done if task == "federate_lead" else real(layout, task, *args, **more)
 
     monkeypatch.setattr(cli, "run_job", served)
@@ -123,22 +120,6 @@ def test_serve_ends_with_a_run_of_the_leader_and_makes_it_once(
     assert f"the model is the run {first}" in run.text("federate", "serve", leader.folder, NAME)
     (leader.federation(NAME) / federations.MODEL).unlink()
     assert "holds no class, so it has no model" in run.text("federate", "serve", leader.folder, NAME)
-
-
-def test_screen_and_command_have_the_same_defaults(
-    agencies: Pair, run: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given: list[Any] = []
-
-    def served(layout: Layout, task: str, args: Any, *_: Any, **__: Any) -> Any:
-        given.append(args)
-        return {"rounds": 1, "delivered": [], "warnings": []}
-
-    monkeypatch.setattr(cli, "run_job", served)
-    run.json("federate", "serve", agencies[0].folder, "june", "--types", "flooded")
-    (args,), plan = given, Plan()
-    assert (args["rounds"], args["deadline_s"], args["host"]) == (plan.rounds, plan.deadline_s, plan.host)
-    assert args["privacy"] == {"kind": plan.privacy, "epsilon": plan.epsilon, "clip": plan.clip}
 
 
 @pytest.mark.parametrize(
@@ -154,9 +135,8 @@ def test_screen_and_command_have_the_same_defaults(
 def test_an_address_that_is_none_leaves_no_federation_behind(agencies: Pair, host: str, words: str) -> None:
     with pytest.raises(FederationError, match=words) as refused:
         federate_lead(
-            job_of(agencies[0]), NAME, title="Floods", types=["flooded"], feature_set=shared_set(agencies[0]), rounds=1,
-            deadline_s=5.0, host=host,
-        )  # fmt: skip
+            job_of(agencies[0]), federation=NAME, plan=asdict(Plan("Floods", ("flooded",), 1, 5.0, host=host)), own={}
+        )
     assert "such as leader.example.org" in refused.value.hint
     assert federations.ids(agencies[0]) == []
 
@@ -166,11 +146,11 @@ def test_join_connects_once_the_fingerprint_was_compared_and_to_no_other_leader_
 ) -> None:
     ran: list[str] = []
     monkeypatch.setattr(
-        "pu_geo.cli.federation.run_job", lambda layout, name, *_, **__: ran.append(name) or {"rounds": 1, "model": "m", "run_id": "r"}
+        "pu_geo.cli.federation.run_job", lambda layout, name, *_, **__: ran.append(name) or {"rounds": 1, "run_id": "r"}
     )  # fmt: skip
     folder = agencies[1].federation(NAME)
     real = membership.read_invitation(folder / federations.INVITATION)
-    credentials.certify(tmp_path / "other", ["127.0.0.1"])
+    credentials.certify(tmp_path / "other", "127.0.0.1")
     forged = replace(real, certificate=(tmp_path / "other" / credentials.CA).read_text("ascii"))
     paths = [membership.write_invitation(tmp_path / name, each) for name, each in (("real", real), ("forged", forged))]
     words = ("federate", "join", agencies[1].folder)
@@ -181,6 +161,6 @@ def test_join_connects_once_the_fingerprint_was_compared_and_to_no_other_leader_
     assert not ran
     run.text(*words, paths[0], "--as", "flooded", "--fingerprint", real.fingerprint.lower())
     run.text(*words, paths[0], "--as", "flooded")  # compared before
-    assert ran == ["federate_join", "apply_model"] * 2
+    assert ran == ["federate_join"] * 2
     assert "the one that this project joined with" in run.refused(*words, paths[1], "--as", "flooded")
     assert membership.read_invitation(folder / federations.INVITATION) == real

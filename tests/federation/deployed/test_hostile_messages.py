@@ -62,7 +62,7 @@ def test_an_array_that_is_none_is_refused(data: bytes) -> None:
 
 def grid_of() -> tuple[superlink.LocalGrid, InMemoryObjectStore]:
     store = InMemoryObjectStore()
-    return superlink.LocalGrid(SimpleNamespace(object_store=store), SimpleNamespace(run_id=1)), store  # type: ignore[arg-type]
+    return superlink.LocalGrid(SimpleNamespace(object_store=store), 1), store
 
 
 def stored_as(message_id: str) -> Message:

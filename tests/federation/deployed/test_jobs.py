@@ -5,18 +5,18 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
-from federation_parts import NAME, SHORT, agreed, require_equal, transport_of
+from federation_parts import NAME, SHORT, agreed, led, require_equal
 from small_parts import need_extra
 
 from pu_geo import jobs
 from pu_geo.federation import rounds
-from pu_geo.federation.agreement import Agreement
+from pu_geo.federation.agreement import Agreement, Plan
 from pu_geo.jobs.control import JOB_VARIABLE
 from pu_geo.project import federations
 from pu_geo.project.layout import Layout
@@ -44,15 +44,24 @@ class Deployed:
         self.agreement, self.leader = agreement, pair[0]
         self.folder = self.leader.federation(NAME)
         federations.write_agreement(self.folder, agreement.to_json())
-        self.server = jobs.start(self.leader, "federate_serve", {"federation": NAME})
+        federations.write_members(self.folder, {})
+        self.members: dict[str, tuple[Layout, str]] = {}
+        args = {"federation": NAME, "plan": asdict(Plan()), "own": {"rest": None, "destroyed": None}}
+        self.server = jobs.start(self.leader, "federate_lead", args)
         wait_until(lambda: self.has_failed() or (self.folder / federations.INVITATION).is_file())
         invitation = membership.read_invitation(self.folder / federations.INVITATION)
-        self.members: dict[str, tuple[Layout, str]] = {}
-        for layout, class_name in ((pair[0], "rest"), (pair[0], "destroyed"), (pair[1], "flooded")):
-            asked = membership.read_request(membership.accept(layout, invitation, class_name))
-            membership.admit(self.leader, NAME, asked, asked.fingerprint)
-            args = {"federation": NAME, "class_name": class_name}
-            self.members[class_name] = (layout, jobs.start(layout, "federate_join", args))
+        (path,) = membership.accept(pair[1], invitation, {"flooded": None})
+        asked = membership.read_request(path)
+        membership.admit(self.leader, NAME, asked, asked.member.fingerprint)
+        far = jobs.start(pair[1], "federate_join", {"federation": NAME, "class_name": "flooded"})
+        own = wait_until(lambda: self.has_failed() or self.own_jobs())
+        self.members = {"flooded": (pair[1], far), **{name: (self.leader, job) for name, job in own.items()}}
+
+    def own_jobs(self) -> dict[str, str]:
+        found = {
+            str(job.args["class_name"]): job.job_id for job in jobs.all_jobs(self.leader) if job.task == "federate_join"
+        }
+        return found if len(found) == 2 else {}
 
     def all(self) -> list[tuple[Layout, str]]:
         return [(self.leader, self.server), *self.members.values()]
@@ -61,7 +70,7 @@ class Deployed:
         return [jobs.view(layout.jobs / job) for layout, job in self.all()]
 
     def has_failed(self) -> bool:
-        for view in self.views() if hasattr(self, "members") else [jobs.view(self.leader.jobs / self.server)]:
+        for view in self.views():
             assert view.state in ("waiting", "running", "done", "interrupted"), (view.problem, view.hint)
         return False
 
@@ -104,7 +113,7 @@ def deploy(agencies: Pair, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
                 process.kill()
 
 
-def test_members_as_jobs_give_the_numbers_of_one_process_though_the_leader_is_killed(
+def test_members_as_jobs_give_the_numbers_of_one_process_though_leader_and_member_are_killed(
     agencies: Pair, deploy: Callable[..., Deployed], tmp_path: Path
 ) -> None:
     deployed = deploy(deadline_s=PATIENCE_S)
@@ -117,25 +126,26 @@ def test_members_as_jobs_give_the_numbers_of_one_process_though_the_leader_is_ki
     deployed.kill(deployed.leader, deployed.server)
     assert all(jobs.view(layout.jobs / job).is_active for layout, job in deployed.members.values())
     jobs.resume(deployed.leader, deployed.server)
+    deployed.kill(*deployed.members["flooded"])
+    jobs.resume(*deployed.members["flooded"])
     wait_until(lambda: deployed.has_failed() or all(view.state == "done" for view in deployed.views()))
     assert membership.read_invitation(deployed.folder / federations.INVITATION).address == port
     assert [each.number for each in deployed.rounds()] == [1, 2, 3]
-    assert all(each.taking_part == (0, 1, 2) for each in deployed.rounds())
-    assert deployed.views()[0].result["delivered"] == [0, 1, 2]
+    assert all(each.taking_part == [0, 1, 2] for each in deployed.rounds())
+    assert deployed.views()[0].result["members"] == 3
     done, learner = rounds.read_state(deployed.folder, deployed.agreement) or (0, None)
     assert done == 3
     simulated = replace(deployed.agreement, id="simulated")
-    same = rounds.lead(simulated, agencies[0].federation("simulated"), transport_of(simulated, agencies))
-    require_equal(learner, same.learner, 1e-6)
-    for layout, (_, job) in zip((agencies[0], agencies[0], agencies[1]), deployed.members.values(), strict=True):
-        model = jobs.view(layout.jobs / job).result["model"]
-        assert Path(model).is_file()
+    require_equal(learner, led(simulated, agencies), 1e-6)
+    for layout in agencies:
+        assert (layout.federation(NAME) / federations.MODEL).is_file()
     _require_weights_alone(deployed, agencies)
 
 
 def _require_weights_alone(deployed: Deployed, pair: Pair) -> None:
     """Require that the ledgers know of theta and own vectors alone, and that each member got another vector."""
-    theta = {f"theta.{name}" for name in (rounds.read_state(deployed.folder, deployed.agreement) or (0, None))[1].theta}
+    _, learner = rounds.read_state(deployed.folder, deployed.agreement) or (0, None)
+    theta = set(learner.theta)
     by_row: dict[str, set[str]] = {}
     for layout in pair:
         for sent in federations.ledger(layout.federation(NAME)):
@@ -147,26 +157,7 @@ def _require_weights_alone(deployed: Deployed, pair: Pair) -> None:
                 assert sent.to == "leader"
                 assert sent.name in {*theta, "own_vector"}
             if sent.message == "ask" and sent.name == "own_vector":
-                assert sent.shape == (SHORT.embedding_dim,)
+                assert sent.shape == [SHORT.embedding_dim]
                 by_row.setdefault(sent.to, set()).add(sent.sha256)
     assert len(by_row) == 3
     assert len(set.union(*by_row.values())) == sum(map(len, by_row.values()))  # nobody got another's
-
-
-def test_a_killed_member_delays_a_round_by_the_deadline_at_most_and_takes_part_again(
-    deploy: Callable[..., Deployed],
-) -> None:
-    deadline_s = 4.0
-    deployed = deploy(deadline_s=deadline_s, quorum=2, settings=replace(SHORT, rounds=500))
-    wait_until(lambda: deployed.has_failed() or deployed.rounds())
-    layout, job = deployed.members["flooded"]
-    deployed.kill(layout, job)
-    late = wait_until(lambda: deployed.has_failed() or [each for each in deployed.rounds() if each.late == (2,)])
-    assert all(each.taking_part == (0, 1) for each in late)
-    assert min(each.seconds for each in late) < 2 * deadline_s + 1
-    jobs.resume(layout, job)
-    wait_until(lambda: deployed.has_failed() or 2 in deployed.rounds()[-1].taking_part)
-    for each_layout, each_job in deployed.all():
-        jobs.cancel(each_layout, each_job, wait=True)
-    assert {view.state for view in deployed.views()} == {"cancelled"}
-    assert not [process for layout, job in deployed.all() for process in processes_of(layout.jobs / job)]

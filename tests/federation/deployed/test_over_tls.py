@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import base64
-import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from federation_parts import agreed, transport_of
 from small_parts import job_of, need_extra, small_project
-from torch import Tensor
 
 from pu_geo.errors import FederationError, JobCancelled, ProjectError, PuGeoError
-from pu_geo.federation import rounds
-from pu_geo.federation.agreement import Agreement, FeatureSpace
-from pu_geo.federation.member import Member, OwnData
-from pu_geo.federation.protocol import Answer, Ask
+from pu_geo.federation import rounds, wire
+from pu_geo.federation.agreement import Agreement, FeatureSpace, Plan
+from pu_geo.federation.wire import Message
 from pu_geo.methods.cards.fedaws import FedawsSettings
-from pu_geo.methods.fedaws import ClientUpdate
 from pu_geo.project import federations
-from pu_geo.project.federations import Admitted, Membership
+from pu_geo.project.federations import Member
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.train import federate_deployed
 
@@ -47,7 +41,7 @@ AGREEMENT = Agreement(
     "floods", "Floods", ("rest", "destroyed", "flooded"), SPACE, SETTINGS, deadline_s=60.0, quorum=2, tries=1
 )
 PATIENCE_S = 60.0
-Change = Callable[[Answer], Answer]
+Change = Callable[[Message], Message]
 
 
 def wait_until(is_so: Callable[[], object]) -> None:
@@ -63,22 +57,20 @@ class Echo:
 
     class_name: str
     change: Change = lambda answer: answer
-    asked: list[Ask] = field(default_factory=list)
-    model: dict[str, Tensor] = field(default_factory=dict)
-    noted: list[str] = field(default_factory=list)
+    asked: list[Message] = field(default_factory=list)
+    model: Message | None = None
+    noted: list[Message] = field(default_factory=list)
 
-    def answer(self, ask: Ask) -> Answer:
-        self.asked.append(ask)
-        theta = {name: tensor + 0.1 for name, tensor in ask.theta.items()}
-        return self.change(
-            Answer(ask.round, ask.agreement, self.class_name, ClientUpdate(theta, ask.own_vector + 0.1, 1), 0.5)
-        )
+    def reply(self, message: Message) -> Message:
+        if message.kind == wire.MODEL:
+            self.model = message
+            return Message(wire.RECEIVED, {}, {})
+        self.asked.append(message)
+        facts = {**message.facts, "class_name": self.class_name, "n_chips": 1, "loss": 0.5}
+        return self.change(Message(wire.ANSWER, {name: each + 0.1 for name, each in message.tensors.items()}, facts))
 
-    def receive(self, model: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-        self.model.update(model)
-
-    def note_refusal(self, words: str) -> None:
-        self.noted.append(words)
+    def note(self, message: Message) -> None:
+        self.noted.append(message)
 
 
 @dataclass
@@ -109,7 +101,7 @@ class Federation:
         members = federations.members(self.folder)
         for row in rows:
             public = credentials.public_text(credentials.private_key(membership.key_path(self.folder, row)))
-            members[row] = Admitted(self.agreement.classes[row], credentials.key_fingerprint(public), public)
+            members[row] = Member(self.agreement.classes[row], "", 0.5, credentials.key_fingerprint(public), public)
         federations.write_members(self.folder, members)
 
     def invitation(self) -> membership.Invitation:
@@ -153,17 +145,22 @@ def federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Fede
 def leader(federation: Federation) -> Iterator[FlowerTransport]:
     """Serves; the members of all classes are admitted."""
     federation.admit(0, 1, 2)
-    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as transport:
+    with serving(federation.folder, AGREEMENT, "127.0.0.1") as (transport, _):
         yield transport
 
 
-def asks(number: int = 1) -> dict[int, Ask]:
+def asks(number: int = 1) -> dict[int, Message]:
     theta = {"head.weight": torch.linspace(-1, 1, 12).reshape(3, 4), "head.bias": torch.zeros(3)}
-    return {row: Ask(number, theta, torch.eye(4)[row], AGREEMENT.digest) for row in range(3)}
+    facts: dict[str, wire.Fact] = {"round": number, "agreement": AGREEMENT.digest}
+    return {row: Message(wire.ASK, {**theta, "own_vector": torch.eye(4)[row]}, facts) for row in range(3)}
 
 
-def exchange(leader: FlowerTransport, asked: dict[int, Ask], deadline_s: float = PATIENCE_S) -> dict[int, Answer | str]:
-    return dict(leader.exchange(asked, deadline_s=deadline_s, is_cancelled=lambda: False))
+def model() -> Message:
+    return Message(wire.MODEL, {"class_vectors": torch.eye(4)[:3]}, {"agreement": AGREEMENT.digest})
+
+
+def exchange(leader: FlowerTransport, sent: dict[int, Message], deadline_s: float = PATIENCE_S) -> dict[int, Message | str]:
+    return dict(leader.exchange(sent, deadline_s=deadline_s, stop=lambda: None, arrived=lambda _: None))
 
 
 def test_a_member_gets_its_own_row_alone_and_all_arrives_to_the_bit(federation: Federation, leader: FlowerTransport) -> None:
@@ -172,18 +169,18 @@ def test_a_member_gets_its_own_row_alone_and_all_arrives_to_the_bit(federation: 
     came = exchange(leader, sent)
     for row, party in enumerate(parties):
         (got,), answer = party.part.asked, came[row]
-        assert isinstance(answer, Answer)
-        assert got.theta.keys() == sent[row].theta.keys()
-        assert all(torch.equal(got.theta[name], sent[row].theta[name]) for name in got.theta)
-        assert torch.equal(got.own_vector, sent[row].own_vector)
-        assert torch.equal(answer.update.theta["head.bias"], torch.full((3,), 0.1))
-        assert torch.equal(answer.update.own_vector, sent[row].own_vector + 0.1)
-        assert (answer.round, answer.class_name, answer.loss) == (1, AGREEMENT.classes[row], 0.5)
-    weights = {**sent[0].theta, "class_vectors": torch.eye(4)[:3]}
-    assert leader.finish(weights, {"agreement": AGREEMENT.digest}, deadline_s=PATIENCE_S) == {0: "", 1: "", 2: ""}
+        assert isinstance(answer, Message)
+        assert got.tensors.keys() == sent[row].tensors.keys()
+        assert all(torch.equal(got.tensors[name], each) for name, each in sent[row].tensors.items())
+        assert torch.equal(answer.tensors["head.bias"], torch.full((3,), 0.1))
+        assert torch.equal(answer.tensors["own_vector"], sent[row].tensors["own_vector"] + 0.1)
+        assert (answer.round, answer.facts["class_name"], answer.facts["loss"]) == (1, AGREEMENT.classes[row], 0.5)
+    arrived: list[int] = []
+    leader.exchange(dict.fromkeys(range(3), model()), deadline_s=PATIENCE_S, stop=lambda: None, arrived=arrived.append)
+    assert sorted(arrived) == [0, 1, 2]
     for party in parties:
         party.thread.join(PATIENCE_S)
-        assert torch.equal(party.part.model["class_vectors"], torch.eye(4)[:3])
+        assert torch.equal(party.part.model.tensors["class_vectors"], torch.eye(4)[:3])
         assert not party.error
 
 
@@ -202,13 +199,13 @@ def test_a_member_that_was_killed_at_work_gets_its_ask_again_once_it_is_back(
 ) -> None:
     release, is_at_work = threading.Event(), threading.Event()
 
-    def hang(answer: Answer) -> Answer:
+    def hang(answer: Message) -> Message:
         is_at_work.set()
         release.wait(PATIENCE_S)
         return answer
 
     federation.join(1, Echo("destroyed", hang))
-    found: dict[int, Answer | str] = {}
+    found: dict[int, Message | str] = {}
     asked = {1: asks()[1]}
     round_of = threading.Thread(target=lambda: found.update(exchange(leader, asked)), daemon=True)
     round_of.start()
@@ -216,26 +213,26 @@ def test_a_member_that_was_killed_at_work_gets_its_ask_again_once_it_is_back(
     back = federation.join(1)  # the leader still takes the one before for alive
     round_of.join(PATIENCE_S)
     release.set()
-    assert isinstance(found[1], Answer)
+    assert isinstance(found[1], Message)
     assert len(back.part.asked) == 1
 
 
 def test_a_key_that_is_not_admitted_waits_and_takes_part_once_it_is(federation: Federation) -> None:
     federation.admit(0)
-    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as leader:
+    with serving(federation.folder, AGREEMENT, "127.0.0.1") as (leader, _):
         stranger = federation.join(2)
         wait_until(lambda: any("waiting to be admitted" in words for words in stranger.said))
         public = credentials.public_text(credentials.private_key(membership.key_path(federation.folder, 2)))
         assert credentials.key_fingerprint(public) in stranger.said[-1]
         assert credentials.key_fingerprint(public) in leader.link.gate.refused
-        assert leader.online() == []
+        assert not leader.online()
         federation.admit(2)
         assert set(exchange(leader, {2: asks()[2]})) == {2}
         federation.stop()
 
 
 def test_a_server_with_another_certificate_is_refused_in_words(federation: Federation, leader: FlowerTransport) -> None:
-    credentials.certify(federation.folder / "other", ["127.0.0.1"])
+    credentials.certify(federation.folder / "other", "127.0.0.1")
     real = federation.invitation()
     fake = replace(real, certificate=(federation.folder / "other" / credentials.CA).read_text("ascii"))
     party = federation.join(1, invitation=fake)
@@ -252,7 +249,7 @@ def test_a_leader_that_runs_another_version_is_refused_before_anything_is_fetche
 ) -> None:
     monkeypatch.setattr(node, "app_hash", lambda: "0" * 64)
     party = federation.join(1)
-    wait_until(lambda: leader.online() == [1] or party.error)
+    wait_until(lambda: list(leader.online()) == [1] or party.error)
     exchange(leader, {1: asks()[1]}, deadline_s=3.0)
     party.thread.join(PATIENCE_S)
     assert "another application, or another version" in str(party.error)
@@ -262,23 +259,26 @@ def test_a_leader_that_runs_another_version_is_refused_before_anything_is_fetche
 def test_a_bad_answer_is_refused_with_its_reason_and_the_round_completes(
     federation: Federation, leader: FlowerTransport
 ) -> None:
-    def only_first(answer: Answer) -> Answer:  # a class that takes part in no round ends the federation
-        return replace(answer, class_name="x" * 100_000) if answer.round == 1 else answer
+    def only_first(answer: Message) -> Message:  # a class that takes part in no round ends the federation
+        return answer._replace(facts={**answer.facts, "class_name": "x" * 100_000}) if answer.round == 1 else answer
 
-    bad = federation.join(1, Echo("destroyed", only_first))
-    good = [federation.join(0), federation.join(2)]
-    wait_until(lambda: len(leader.online()) == 3)
-    before = rounds.network.start(AGREEMENT)
-    led = rounds.lead(AGREEMENT, federation.folder, leader)
-    first = federations.rounds(federation.folder)[0]
-    assert first.taking_part == (0, 2)
-    assert "text of 100,000 characters" in first.refused[1]
-    assert led.delivered == (0, 1, 2)
-    assert all(len(party.part.asked) == 2 for party in good)
-    assert torch.isfinite(led.learner.class_vectors).all()
-    assert torch.isfinite(bad.part.model["class_vectors"]).all()
-    moved = max(float((led.learner.theta[name] - each).abs().max()) for name, each in before.theta.items())
-    assert moved == pytest.approx(0.2, abs=1e-4)  # two rounds of a tenth: nothing of the bad answer
+    deployed = Federation(small_project(federation.folder / "p.pugeo").federation(AGREEMENT.id), AGREEMENT)
+    federation.parties = deployed.parties
+    deployed.admit(0, 1, 2)
+    with serving(deployed.folder, AGREEMENT, "127.0.0.1") as (transport, _):
+        bad = deployed.join(1, Echo("destroyed", only_first))
+        good = [deployed.join(0), deployed.join(2)]
+        wait_until(lambda: len(transport.online()) == 3)
+        rounds.lead(job_of(Layout(federation.folder / "p.pugeo")), AGREEMENT, transport)
+        first = federations.rounds(deployed.folder)[0]
+        assert first.taking_part == [0, 2]
+        assert "text of 100,000 characters" in first.refused[1]
+        assert all(one.has_model for one in federations.members(deployed.folder).values())
+        assert all(len(party.part.asked) == 2 for party in good)
+        theta = bad.part.model.theta
+        before = rounds.network.start(AGREEMENT).theta
+        moved = max(float((theta[name] - each).abs().max()) for name, each in before.items())
+        assert moved == pytest.approx(0.2, abs=1e-4)  # two rounds of a tenth: nothing of the bad answer
 
 
 @pytest.mark.parametrize(
@@ -293,43 +293,16 @@ def test_a_bad_answer_is_refused_with_its_reason_and_the_round_completes(
 def test_words_of_a_refusal_are_noted_before_they_leave_and_hold_no_path(
     federation: Federation, leader: FlowerTransport, error: Exception
 ) -> None:
-    def fail(answer: Answer) -> Answer:
+    def fail(answer: Message) -> Message:
         raise error
 
     party = federation.join(1, Echo("destroyed", fail))
     came = exchange(leader, {1: asks()[1]})[1]
     party.thread.join(PATIENCE_S)
     assert str(error) in str(party.error) if isinstance(error, PuGeoError) else party.error == []
-    assert party.part.noted == [came]
+    assert party.part.noted == [Message(wire.REFUSAL, {}, {"words": came})]
     assert came == (error.problem[:300] if isinstance(error, FederationError) else node.OWN_TROUBLE)
     assert any(str(error) in each for each in party.said)  # here it is said in full
-
-
-def test_a_member_that_could_not_take_the_model_is_named_with_its_reason(
-    federation: Federation, leader: FlowerTransport
-) -> None:
-    class Full(Echo):
-        def receive(self, model: Mapping[str, Tensor], facts: Mapping[str, Any]) -> None:
-            raise FederationError("The model could not be stored.", "Make room.")
-
-    federation.join(0)
-    federation.join(1, Full("destroyed"))
-    wait_until(lambda: leader.online() == [0, 1])
-    weights = {"head.weight": torch.zeros(3, 4), "class_vectors": torch.eye(4)[:3]}
-    came = leader.finish(weights, {"agreement": AGREEMENT.digest}, deadline_s=3.0)
-    assert came == {0: "", 1: "The model could not be stored."}
-    error = federate_deployed._not_delivered(AGREEMENT, [1, 2], {1: came[1]})
-    assert "destroyed could not take it (The model could not be stored); flooded was away" in error.problem
-
-
-def test_a_refusal_is_a_line_of_the_ledger(agencies: tuple[Layout, Layout]) -> None:
-    agreement = agreed(agencies[0])
-    transport_of(agreement, agencies)
-    own = OwnData.read(agencies[1], agreement)
-    job = job_of(agencies[1], "federate_join")
-    federate_deployed._Part(job, own, Member(own, Membership("flooded")), []).note_refusal("It diverged.")
-    (line,) = federations.ledger(own.folder)
-    assert (line.message, line.to, line.values) == ("refusal", "leader", {"words": "It diverged."})
 
 
 def test_strangers_reach_the_fleet_api_alone_and_only_with_an_admitted_key(
@@ -372,45 +345,27 @@ def test_strangers_reach_the_fleet_api_alone_and_only_with_an_admitted_key(
         assert status("/v1/fleet/push-object", headers=known, content=trickle()) == 408
 
 
-def test_a_round_completes_beside_clients_that_never_finish_a_request(
-    federation: Federation, leader: FlowerTransport
-) -> None:
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    with ExitStack() as stack:
-        for number in range(40):
-            plain = stack.enter_context(socket.create_connection(("127.0.0.1", leader.link.port), timeout=PATIENCE_S))
-            if number % 2:  # the others do not even shake hands
-                slow = stack.enter_context(tls.wrap_socket(plain))
-                slow.sendall(b"POST /v1/fleet/push-object HTTP/1.1\r\nHost: x\r\nX-Slow: ")
-            else:
-                plain.sendall(b"\x16")
-        parties = [federation.join(row) for row in range(3)]
-        assert set(exchange(leader, asks())) == {0, 1, 2}
-        assert all(len(party.part.asked) == 1 for party in parties)
-
-
 def test_a_port_that_is_taken_is_said_so_and_the_port_of_the_last_time_is_kept(federation: Federation) -> None:
     federation.admit(0)
-    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as leader:
+    with serving(federation.folder, AGREEMENT, "127.0.0.1") as (leader, _):
         port = leader.link.port
         with pytest.raises(FederationError, match=rf"cannot be served at 127\.0\.0\.1:{port}"):
             superlink.SuperLink(federation.folder / "tls", "127.0.0.1", port)
-        with pytest.raises(FederationError, match=rf":{port}: "), serving(federation.folder, AGREEMENT, "127.0.0.1", 0):
+        with pytest.raises(FederationError, match=rf":{port}: "), serving(federation.folder, AGREEMENT, "127.0.0.1"):
             pass  # no other port: members would look for the leader at the one that they know
     fingerprint = federation.invitation().fingerprint
-    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as leader:
+    with serving(federation.folder, AGREEMENT, "127.0.0.1") as (leader, _):
         assert leader.link.port == port
     assert federation.invitation().fingerprint == fingerprint
 
 
 def test_members_wait_for_a_leader_that_was_away(federation: Federation) -> None:
     federation.admit(0, 1, 2)
-    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as leader:
+    with serving(federation.folder, AGREEMENT, "127.0.0.1") as (leader, _):
         party = federation.join(1)
         assert set(exchange(leader, {1: asks()[1]})) == {1}
     wait_until(lambda: "waiting for the leader" in party.said[-1])
-    with serving(federation.folder, AGREEMENT, "127.0.0.1", 0) as leader:
+    with serving(federation.folder, AGREEMENT, "127.0.0.1") as (leader, _):
         assert set(exchange(leader, {1: asks(2)[1]})) == {1}
     assert [ask.round for ask in party.part.asked] == [1, 2]
 
@@ -419,9 +374,12 @@ def test_members_wait_for_a_leader_that_was_away(federation: Federation) -> None
 def test_a_leader_that_starts_again_waits_for_a_quorum_and_sends_the_model_to_whom_it_is_missing_alone(
     federation: Federation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job, waited = job_of(small_project(federation.folder / "p.pugeo"), "federate_serve"), list[int]()
+    job, waited = job_of(small_project(federation.folder / "p.pugeo"), "federate_lead"), list[int]()
     deployed = Federation(job.layout.federation(AGREEMENT.id), replace(AGREEMENT, deadline_s=4.0))
     deployed.admit(0, 1, 2)
+
+    def lead() -> Any:
+        return federate_deployed.federate_lead(job, federation=AGREEMENT.id, plan=asdict(Plan()), own={})
 
     def stop(_: object, transport: FlowerTransport, needed: int, *__: object) -> None:
         waited.append(needed)
@@ -431,21 +389,26 @@ def test_a_leader_that_starts_again_waits_for_a_quorum_and_sends_the_model_to_wh
         waited.append(needed)
         wait_until(lambda: len(transport.online()) == sum(party.thread.is_alive() for party in deployed.parties))
 
+    class Full(Echo):
+        def reply(self, message: Message) -> Message:
+            raise FederationError("The model could not be stored.", "Make room.")
+
     monkeypatch.setattr(federate_deployed, "_wait_for_members", stop)
     for done in (0, 1):
         if done:
             rounds.write_state(deployed.folder, deployed.agreement, done, rounds.network.start(deployed.agreement))
         with pytest.raises(JobCancelled):
-            federate_deployed.federate_serve(job, AGREEMENT.id)
+            lead()
     monkeypatch.setattr(federate_deployed, "_wait_for_members", meet)
     rounds.write_state(deployed.folder, deployed.agreement, 2, rounds.network.start(deployed.agreement))
-    parties = [deployed.join(0), deployed.join(1)]
-    with pytest.raises(FederationError, match="have no model: flooded was away"):
-        federate_deployed.federate_serve(job, AGREEMENT.id)
+    parties = [deployed.join(0), deployed.join(1, Full("destroyed"))]
+    words = r"have no model: destroyed could not take it \(The model could not be stored\); flooded was away"
+    with pytest.raises(FederationError, match=words):
+        lead()
     for party in parties:
         party.thread.join(PATIENCE_S)
-    parties.append(deployed.join(2))
-    assert federate_deployed.federate_serve(job, AGREEMENT.id)["delivered"] == [0, 1, 2]
+    parties = [parties[0], deployed.join(1), deployed.join(2)]
+    assert lead()["members"] == 3
     deployed.stop()
     assert waited == [3, 2, 0, 0]
-    assert all("class_vectors" in party.part.model and not party.error for party in parties)
+    assert all(party.part.model is not None and not party.error for party in parties)

@@ -15,7 +15,6 @@ from typed_parts import COLUMNS, HAS, TYPED, TYPES, add_typed_run, name_types, t
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project import choices as log
 from pu_geo.project import federations, grades, labels, model_files, runs, store
-from pu_geo.project.federations import Membership
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.annotate.labeling import current_labels, label_all
@@ -293,7 +292,7 @@ def test_a_federations_map_says_where_it_disagrees_with_the_class_that_was_train
     click(layout, *(f"b{row}" for row in CLICKED))
     add_typed_run(layout, preset="federated", method="fedaws", at_event=store.call(layout, labels.last_event))
     federations.write_agreement(layout.federation("june"), b"{}")
-    federations.write_memberships(layout.federation("june"), [Membership(TYPES[0]), Membership("rest")])
+    federations.write_memberships(layout.federation("june"), {TYPES[0]: None, "rest": None})
     stated = {"id": "june", "classes_here": [TYPES[0], "rest"]}
     layout.run(TYPED).mkdir(parents=True, exist_ok=True)
     write_json(layout.run(TYPED) / model_files.CARD, {"learned_from": {"federation": stated}})
@@ -309,5 +308,5 @@ def test_a_federations_map_says_where_it_disagrees_with_the_class_that_was_train
     assert min(n_not, n_other) > 1, "else the words say is"
     of, by = f"Of the {len(clicked)} buildings that this project trained as {TYPES[0]}", f"{n_not} are not {TYPES[0]}"
     assert found.warnings == (f"{of}, by the thresholds {by} and {n_other} are {TYPES[1]}.",)
-    federations.write_memberships(layout.federation("june"), [Membership(TYPES[0], "answers")])
+    federations.write_memberships(layout.federation("june"), {TYPES[0]: "answers"})
     assert damage_types.on_map(layout, TYPED, LIMIT).warnings == (), "what people named is shown as they named it"
