@@ -38,7 +38,7 @@ from pu_geo.services.explore import clusters, discovering, exploring, neighbors,
 from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import choices, projects
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import comparing, feature_comparison, layer_comparison, models, run_card, training
+from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
 
 if TYPE_CHECKING:
     import geopandas
@@ -618,24 +618,18 @@ class Project:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
         return comparing.compare(self._layout, _run_name(one), _run_name(other))
 
-    def compare_layers(self, methods: Sequence[str] = layer_comparison.METHODS) -> layer_comparison.LayerComparison:
-        """Measure what each layer adds: all layers against all without each one, by your own clicks held out. Chooses nothing.
-
-        Args:
-            methods: "ranker", or names of methods.
-        """
-        layer_comparison.require(self._layout, methods)
-        result = self._run("compare_layers", {"methods": list(methods)}, "Comparing layers")
-        return layer_comparison.LayerComparison.from_json(result)
-
-    def compare_features(self, methods: Sequence[str] = feature_comparison.METHODS) -> feature_comparison.Comparison:
-        """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing.
+    def compare_features(
+        self, methods: Sequence[str] = feature_comparison.METHODS, *, layers: bool = False
+    ) -> feature_comparison.Comparison:
+        """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses nothing.
 
         Args:
             methods: names of methods, and "ranker".
+            layers: compare all layers with all but one of them.
         """
-        feature_comparison.require(self._layout, methods)
-        result = self._run("compare_features", {"methods": list(methods)}, "Comparing features")
+        of = "layers" if layers else "features"
+        feature_comparison.require(self._layout, of, methods)
+        result = self._run("compare_features", {"of": of, "methods": list(methods)}, "Comparing")
         return feature_comparison.Comparison.from_json(result)
 
     # Explore

@@ -36,16 +36,7 @@ from pu_geo.project import training_times
 from pu_geo.project.layout import Layout, writable_target
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, computers, projects
-from pu_geo.services.train import (
-    comparing,
-    feature_comparison,
-    layer_comparison,
-    models,
-    results,
-    run_card,
-    run_names,
-    training,
-)
+from pu_geo.services.train import comparing, feature_comparison, models, results, run_card, run_names, training
 
 if TYPE_CHECKING:
     from pu_geo.tasks.train.tables import Table
@@ -290,45 +281,24 @@ def compare(
 def compare_features(
     project: Project,
     *,
-    methods: Annotated[
-        str,
-        typer.Option(
-            metavar="A,B",
-            help="short names of methods, and ranker; ranker,propagation if not named, of --layers propagation alone",
-        ),
-    ] = "",
+    methods: Annotated[str, typer.Option(metavar="A,B", help="short names of methods, and ranker")] = ",".join(
+        feature_comparison.METHODS
+    ),
     is_of_layers: Annotated[
         bool, typer.Option("--layers", help="what each layer adds: all of them against all without each one")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses nothing."""
-    layout, usual = projects.find(project), layer_comparison.METHODS if is_of_layers else feature_comparison.METHODS
-    names = list(dict.fromkeys(filter(None, methods.replace(" ", "").split(",")))) if methods else list(usual)
-    if is_of_layers:
-        _compare_layers(layout, names, as_json)
-        return
-    feature_comparison.require(layout, names)
-    result = run_job(layout, "compare_features", {"methods": names}, as_json)
+    layout, of = projects.find(project), "layers" if is_of_layers else "features"
+    names = list(dict.fromkeys(filter(None, methods.replace(" ", "").split(","))))
+    feature_comparison.require(layout, of, names)
+    result = run_job(layout, "compare_features", {"of": of, "methods": names}, as_json)
     found = feature_comparison.Comparison.from_json(result)
-    lines = _columns(feature_comparison.table(found))
-    proposed = feature_comparison.proposed(layout, found)
-    step = f" Use it: `pu-geo features {project} --use {proposed}`." if proposed else ""
-    lines.append(f"{feature_comparison.verdict_words(found)} {feature_comparison.in_use_words(layout)}{step}")
-    lines.append(feature_comparison.how_made(found))
-    show(result, "\n".join(lines), as_json)
-
-
-def _compare_layers(layout: Layout, methods: list[str], as_json: bool) -> None:
-    layer_comparison.require(layout, methods)
-    result = run_job(layout, "compare_layers", {"methods": methods}, as_json)
-    found = layer_comparison.LayerComparison.from_json(result)
-    lines = [
-        *_columns(layer_comparison.table(found)),
-        *layer_comparison.verdict_words(found),
-        layer_comparison.how_made(found),
-    ]
-    show(result, "\n".join(lines), as_json)
+    lines = [*_columns(feature_comparison.table(found)), *feature_comparison.verdict_words(found)]
+    if proposed := feature_comparison.proposed(layout, found):
+        lines.append(f"Use it: `pu-geo features {project} --use {proposed}`.")
+    show(result, "\n".join([*lines, feature_comparison.how_made(found)]), as_json)
 
 
 def _columns(rows: list[dict[str, str]]) -> list[str]:

@@ -22,14 +22,7 @@ from pu_geo.errors import JobError
 from pu_geo.project.layout import home
 from pu_geo.project.locks import is_held, one_at_a_time
 
-TASKS = (
-    "train",
-    "discover",
-    "apply_model",
-    "features",
-    "compare_features",
-    "compare_layers",
-)  # tasks that use the device for long
+TASKS = ("train", "discover", "apply_model", "features", "compare_features")  # tasks that use the device for long
 SECONDS_BETWEEN_READS = 0.2
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"
 _TICKET = re.compile(r"(\d{9})-[0-9a-f]{8}\.ticket")

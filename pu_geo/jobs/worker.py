@@ -56,7 +56,6 @@ TASKS = {
     "federate_join": "pu_geo.tasks.train.federate_deployed:federate_join",
     "federate_simulate": "pu_geo.tasks.train.federate:federate_simulate",
     "compare_features": "pu_geo.tasks.train.compare_features:compare_features",
-    "compare_layers": "pu_geo.tasks.train.compare_layers:compare_layers",
     "embed": "pu_geo.tasks.explore.embed:embed",
     "cluster": "pu_geo.tasks.explore.cluster:cluster",
     "outliers": "pu_geo.tasks.explore.outliers:find_outliers",
@@ -72,7 +71,7 @@ TASKS = {
 }
 TORCH = (
     "prepare", "next_round", "chip", "features", "rank", "train", "import_run", "ensemble", "apply_model", "compare_features",
-    "compare_layers", "embed", "discover", "federate_lead", "federate_serve", "federate_join", "federate_simulate",
+    "embed", "discover", "federate_lead", "federate_serve", "federate_join", "federate_simulate",
 )  # fmt: skip
 """Tasks whose import loads torch, which takes some seconds: a stage of its own for whoever waits."""
 WAITING = "waiting"

@@ -96,6 +96,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "add_grid": lambda: {"size_m": 8.0},
         "features": lambda: {"request": {"maker": "self-supervised", "n_views": 2}},
         "train": lambda: TRAINING,
+        "compare_features": lambda: {"of": "features"},
         "import_run": lambda: {"folder": str(prepared / "other.pugeo"), "run_id": "latest"},
         "ensemble": lambda: {"run_ids": [run.run_id for run in store.call(layout, runs.all_runs)]},
         "apply_model": lambda: {"path": str(prepared / "model.zip")},
@@ -129,7 +130,7 @@ IN_TOWN = ("chip", "rank")  # tasks for which the town as it is does
 PROJECTS = {
     **dict.fromkeys(IN_TOWN, "ranked"),
     **dict.fromkeys(("prepare", "add_scenes", "add_xbd", "next_round"), "empty"),
-    **dict.fromkeys(("compare_layers", "replace_layer"), "layered"),
+    "replace_layer": "layered",
     "federate_simulate": "agency",
 }
 NEED_FLOWER = ("federate_lead", "federate_serve", "federate_join")  # the extra, which this environment may lack

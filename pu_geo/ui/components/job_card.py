@@ -30,7 +30,6 @@ _SCREENS = {
         "ensemble",
         "apply_model",
         "compare_features",
-        "compare_layers",
         "federate_lead",
         "federate_serve",
         "federate_join",
