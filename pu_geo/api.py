@@ -567,16 +567,12 @@ class Project:
             "ensemble", training.average_arguments(self._layout, [_run_name(run) for run in runs]), "Averaging ranks"
         )
 
-    def import_run(self, other: PathOrText, run: RunName = "latest") -> Run:
-        """Check a run of a copy of this project, and take its scores, embeddings and weights; never labels."""
-        return self._made("import_run", {"folder": _path(other), "run_id": _run_name(run)}, "Importing the run")
-
     def export_model(self, out: PathOrText, run: RunName = CHOSEN) -> Mapping[str, Any]:
         """Write the model of a run into one file, `NAME.pugeo-model.zip`."""
         return models.export(self._layout, self._facts(run).run_id, _path(out))
 
     def apply_model(self, file: PathOrText) -> Run:
-        """Score all buildings by a model that was trained elsewhere; makes a run."""
+        """Score all buildings by a model file, or by the newest model of another copy of this project; makes a run."""
         return self._made("apply_model", {"path": _path(file)}, "Scoring by the model")
 
     def runs(self) -> list[RunFacts]:

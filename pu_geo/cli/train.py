@@ -143,12 +143,7 @@ def train(
 
 
 run_group = Screen("Train", group="runs ")
-screen.add_typer(
-    run_group,
-    name="runs",
-    rich_help_panel="Train",
-    help="List runs, rename one, or take one that was trained in a copy of this project.",
-)
+screen.add_typer(run_group, name="runs", rich_help_panel="Train", help="List runs, or rename one.")
 
 
 @run_group.verb("list", "joplin.pugeo", "joplin.pugeo --json")
@@ -181,20 +176,6 @@ def rename_run(
     run_names.rename(layout, run_id, name)
     found = run_names.name(layout, run_id)
     show({"run_id": run_id, "name": found}, f"Run {run_id} is called {found}.", as_json)
-
-
-@run_group.verb("import", "joplin.pugeo joplin-gpu.pugeo latest")
-def import_run(
-    project: Project,
-    other: Annotated[str, typer.Argument(metavar="OTHER.pugeo", help="copy of the project", show_default=False)],
-    run: Annotated[str, typer.Argument(metavar="RUN", help="id of a run there, or latest", show_default=False)],
-    *,
-    as_json: Json = False,
-) -> None:
-    """Check a run of a copy of this project, and import its scores, embeddings and weights; never labels."""
-    layout = projects.find(project)
-    result = run_job(layout, "import_run", {"folder": absolute(other), "run_id": run}, as_json)
-    show(result, _run_words(layout, result), as_json)
 
 
 @screen.verb("evaluate", "joplin.pugeo --field damage --positive destroyed --exclude un-classified --json")
@@ -328,7 +309,7 @@ def ensemble(
 model = Screen("Train", group="model ")
 screen.add_typer(
     model, name="model", rich_help_panel="Train",
-    help="Export a trained model, check one that came, or score all buildings by it.",
+    help="Export a trained model, or score all buildings by one that came.",
 )  # fmt: skip
 
 
@@ -351,27 +332,9 @@ def export_model(
     show(result, f"Wrote the model of {result['run_id']} to {result['out']} ({result['bytes']:,} bytes).", as_json)
 
 
-@model.verb("check", "joplin.pugeo-model.zip")
-def check_model_file(file: File, *, as_json: Json = False) -> None:
-    """Check whether a model file can be used, and for which chips."""
-    from pu_geo.tasks.train.apply_model import check_model
-
-    found = check_model(Path(file))
-    size = " x ".join(str(one) for one in found["chip_shape"][1:])  # type: ignore[index]
-    pixels = "" if found["gsd_m"] is None else f" with pixels of {found['gsd_m']:.2f} m"
-    lines = [
-        f"{found['file']} can be used: {found['title']} ({found['preset']}), run {found['run_id']} of {found['created_at']}, "
-        f"made with PU-Geo {found['made_with']}.",
-        f"It learned from {found['n_positive']} damaged buildings among {found['n_chips']}.",
-        f"It needs chips of {size} px, bands {found['bands']}{pixels}.",
-        *([f"It takes features {found['features']}."] if found["features"] else []),
-    ]
-    show(found, "\n".join(lines), as_json)
-
-
-@model.verb("apply", "moore.pugeo joplin.pugeo-model.zip")
+@model.verb("apply", "moore.pugeo joplin.pugeo-model.zip", "joplin.pugeo joplin-gpu.pugeo")
 def apply_model(project: Project, file: File, *, cluster: Cluster = "", as_json: Json = False) -> None:
-    """Score all buildings of a project by a model that was trained elsewhere."""
+    """Score all buildings of a project by a model file, or by the newest model of another copy of it; makes a run."""
     result = run_job(
         projects.find(project), "apply_model", {"path": absolute(file), **computers.arguments(cluster)}, as_json
     )

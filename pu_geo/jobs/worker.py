@@ -48,7 +48,6 @@ TASKS = {
     "features": "pu_geo.tasks.imagery.features:features",
     "rank": "pu_geo.tasks.train.train:rank",
     "train": "pu_geo.tasks.train.train:train",
-    "import_run": "pu_geo.tasks.train.import_run:import_run",
     "ensemble": "pu_geo.tasks.train.ensemble:ensemble",
     "apply_model": "pu_geo.tasks.train.apply_model:apply_model",
     "federate_lead": "pu_geo.tasks.train.federate_lead:federate_lead",
@@ -70,7 +69,7 @@ TASKS = {
     "replace_footprints": "pu_geo.tasks.project.remove:replace_footprints",
 }
 TORCH = (
-    "prepare", "next_round", "chip", "features", "rank", "train", "import_run", "ensemble", "apply_model", "compare_features",
+    "prepare", "next_round", "chip", "features", "rank", "train", "ensemble", "apply_model", "compare_features",
     "embed", "discover", "federate_lead", "federate_serve", "federate_join", "federate_simulate",
 )  # fmt: skip
 """Tasks whose import loads torch, which takes some seconds: a stage of its own for whoever waits."""

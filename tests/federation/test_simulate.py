@@ -37,7 +37,7 @@ from pu_geo.project.federations import Membership
 from pu_geo.project.layout import Layout
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import federation, run_card, run_names
-from pu_geo.tasks.train.apply_model import apply_model, check_model
+from pu_geo.tasks.train.apply_model import apply_model
 
 Pair = tuple[Layout, Layout]
 pytestmark = pytest.mark.slow
@@ -126,9 +126,8 @@ def test_the_model_file_says_what_it_is_and_is_checked(agencies: Pair) -> None:
     transport = transport_of(agreement, agencies)
     lead(agreement, agencies[0].federation(NAME), transport)
     path = transport.models[agencies[1].folder]
-    found = check_model(path)
-    assert (found["method"], found["preset"], found["bands"]) == ("fedaws", "federated", "pre+post")
     card = model_files.read(path).card
+    assert (card["method"], card["preset"]) == ("fedaws", "federated")
     assert card["types"] == ["destroyed", "flooded"]
     assert card["learned_from"]["class_names"] == list(CLASSES)
     assert card["learned_from"]["federation"] == {

@@ -26,7 +26,6 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore import selections
-from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import models
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.features import features
@@ -59,8 +58,6 @@ def prepared(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_id = facts_of(layout).run_id
     selections.save(layout, "roofs", runs.building_ids_of(layout, run_id)[:9], run_id=run_id, analyst="ann")
     models.export(layout, run_id, str(folder / "model.zip"))
-    copy_project(layout, str(folder / "other.pugeo"))
-    train(job_of(Layout(folder / "other.pugeo"), "again"), **TRAINING | {"seed": 4})
     layered = Layout(Path(shutil.copytree(town / "ranked.pugeo", folder / "layered.pugeo")))
     click(layered, *ids[6:26:2])
     for name in ("sar", "other-sar"):
@@ -97,7 +94,6 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "features": lambda: {"request": {"maker": "self-supervised", "n_views": 2}},
         "train": lambda: TRAINING,
         "compare_features": lambda: {"of": "features"},
-        "import_run": lambda: {"folder": str(prepared / "other.pugeo"), "run_id": "latest"},
         "ensemble": lambda: {"run_ids": [run.run_id for run in store.call(layout, runs.all_runs)]},
         "apply_model": lambda: {"path": str(prepared / "model.zip")},
         "federate_simulate": lambda: {

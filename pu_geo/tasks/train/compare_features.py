@@ -159,7 +159,7 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
     settings: NetworkSettings = catalog.settings_for(method, next(iter(card.presets)))
 
     def train(is_out: Bools) -> NDArray[np.floating]:
-        left = inputs.with_clicks(pu.without(is_out))
+        left = replace(inputs, pu=pu.without(is_out))
         run = Run(best_device(), _SEED, is_cancelled=is_cancelled)
         data = pu_data(
             FeatureViews(np.asarray(left.views)), left.learned_as_positive, is_excluded=left.pu.is_excluded,
@@ -167,7 +167,7 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
         )  # fmt: skip
         return fit_and_score(
             card, data, settings, run, prior=left.prior, start_k=1,
-            is_unlabeled=~left.pu.is_positive & ~left.pu.is_excluded,
+            is_unlabeled=left.is_unlabeled,
         ).scores  # fmt: skip
 
     return train

@@ -18,7 +18,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import RunInputs
-from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
+from pu_geo.tasks.train.train import finish, stored_before
 
 ENSEMBLE_NAME = "ensemble"
 
@@ -54,12 +54,12 @@ def ensemble(job: Job, *, run_ids: list[str]) -> dict[str, object]:
         np.flatnonzero(is_held_out),
     )  # as a training has them: no run learned from them
     views = feature_sets.views(job.layout, chip_set)
-    inputs = RunInputs(chip_set, views, pu, is_hidden=is_hidden if is_hidden.any() else None)
-    outcome = _average(job.layout, members, inputs, held_out)
+    inputs = RunInputs(chip_set, views, pu, is_hidden=is_hidden if is_hidden.any() else None, held_out=held_out)
+    made, arrays = _average(job.layout, members, inputs)
     if job.is_cancelled():
         raise JobCancelled
     place, alone = _place(job.layout, members)
-    return finish(job, inputs, began, dataclasses.replace(outcome, place=place, scores_alone=alone))
+    return finish(job, inputs, began, dataclasses.replace(made, place=place), {**arrays, "scores_alone": alone})
 
 
 def _place(layout: Layout, members: Sequence[RunFacts]) -> tuple[dict[str, object] | None, NDArray[np.float32] | None]:
@@ -77,17 +77,20 @@ def _place(layout: Layout, members: Sequence[RunFacts]) -> tuple[dict[str, objec
     return facts, agreement.rank_average(alone).astype(np.float32)
 
 
-def _average(layout: Layout, members: Sequence[RunFacts], inputs: RunInputs, held_out: NDArray[np.int64]) -> Outcome:
+def _average(
+    layout: Layout, members: Sequence[RunFacts], inputs: RunInputs
+) -> tuple[RunFacts, dict[str, NDArray[np.float32]]]:
     each = [np.asarray(runs.array(layout, facts.run_id, "scores"), np.float64) for facts in members]
     scores = agreement.rank_average(each).astype(np.float32)
     warnings = [f"{facts.run_id}, one of the runs averaged: {words}" for facts in members for words in facts.warnings]
-    return Outcome(
-        ENSEMBLE_NAME, "rank average", scores, _side_by_side(layout, members), "rank",
-        first_threshold(scores, inputs.pu, inputs.start_k()), held_out=held_out, warnings=warnings,
+    name, maker = _features(members)
+    facts = dataclasses.replace(
+        inputs.facts(ENSEMBLE_NAME, "rank average", "rank", inputs.first_threshold(scores)), warnings=tuple(warnings),
         without_answers=tuple(sorted({group for facts in members for group in facts.without_answers})),
         settings={"run_ids": [facts.run_id for facts in members], "methods": [facts.method for facts in members]},
-        features=_features(members), views=_views(layout, members),
+        feature_set=name, feature_maker=maker, views=_views(layout, members),
     )  # fmt: skip
+    return facts, {"scores": scores, "embeddings": _side_by_side(layout, members)}
 
 
 def _views(layout: Layout, members: Sequence[RunFacts]) -> tuple[str, ...]:

@@ -72,9 +72,9 @@ class RestoredModel:
         return _BAND_WORDS.get(self.chip_shape[0], f"{self.chip_shape[0]} bands")
 
     @property
-    def features(self) -> tuple[str, Mapping[str, object]] | None:
-        """Name and maker of the features that it takes, as a run keeps them; None where it takes chips."""
-        return None if self.bank is None else (_feature_set(self.card), self.bank.facts())
+    def features(self) -> tuple[str, Mapping[str, object]]:
+        """Name and maker of the features that it takes, as a run keeps them."""
+        return _feature_set(self.card), self.bank.facts() if self.bank else {}
 
 
 def lacking(restored: RestoredModel, facts: Mapping[str, Any]) -> NDArray[np.bool_] | None:

@@ -26,7 +26,6 @@ _SCREENS = {
     "train": (
         "train",
         "rank",
-        "import_run",
         "ensemble",
         "apply_model",
         "compare_features",

@@ -29,7 +29,6 @@ TITLES = {
     "train": "Training",
     "doctor": "Check of the project",
     "rank": "Ranking",
-    "import_run": "Importing a run of another copy",
     "ensemble": "Averaging ranks",
     "apply_model": "Scoring with a model",
     "federate_lead": "Leading the federation",
