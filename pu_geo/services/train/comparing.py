@@ -223,7 +223,7 @@ def curve(layout: Layout, run_id: str) -> list[Mapping[str, Any]]:
     kept = layout.run(run_id) / "curve.json"
     if not kept.is_file() or kept.stat().st_size > _MAX_CURVE:
         return []
-    with suppress(ValueError):
+    with suppress(ValueError, TypeError):
         points = json.loads(kept.read_text(encoding="utf-8"))
         rows = [point for point in points if isinstance(point, Mapping) and isinstance(point.get("epoch"), int | float)]
         return [{key: value for key, value in without_guesses(row).items() if key not in ("at", "event")} for row in rows]

@@ -13,7 +13,7 @@ import small_parts
 from comparison_parts import BETTER, set_project
 from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from numpy.typing import NDArray
-from small_parts import add_chips, answer, click, facts_of, op_of, square_table, unheld_job
+from small_parts import add_chips, answer, click, facts_of, op_of, square_table
 
 from pu_geo import jobs, wording
 from pu_geo.analysis.bakeoff import Interval
@@ -166,19 +166,12 @@ def test_one_audit_judges_both_runs(mapped: Layout) -> None:
     assert comparing.share_words(audited.recall).startswith(f"{wording.percent(audited.recall.value)} (")
 
 
-def test_a_curve_comes_from_the_run_or_else_from_its_job(mapped: Layout) -> None:
+def test_a_curve_is_what_the_run_kept_and_nothing_else(mapped: Layout) -> None:
     assert comparing.curve(mapped, RUN) == []
-    folder = unheld_job(mapped, "train", {})
-    (folder / "events.jsonl").write_text(
-        '{"event": "launched", "at": "2026-01-01T00:00:00Z"}\n'
-        '{"event": "epoch", "at": "2026-01-01T00:00:01Z", "stage": "training", "epoch": 1, "loss": 2.0}\n'
-        f'{{"event": "done", "at": "2026-01-01T00:00:01Z", "result": {{"run_id": "{RUN}"}}}}\n'
-    )
-    assert [one["loss"] for one in comparing.curve(mapped, RUN)] == [2.0]
     kept = mapped.run(RUN) / "curve.json"
-    for text in ("{half", '{"epoch": 1}', "[]"):
+    for text in ("{half", '{"epoch": 1}', "[]", "5"):
         kept.write_text(text)
-        assert [one["loss"] for one in comparing.curve(mapped, RUN)] == [2.0], "what is no curve is passed over"
+        assert comparing.curve(mapped, RUN) == [], "what is no curve is passed over"
     write_json(kept, [{"epoch": 1, "loss": 3.0, "at": "now"}, {"loss": 1}, {"epoch": "x"}, None])
     assert comparing.curve(mapped, RUN) == [{"epoch": 1, "loss": 3.0}]
 
