@@ -73,7 +73,8 @@ class Outcome:
         if level == 1:
             return RCF
         by_name = {name: np.array(each.log_places) for name, each in self.candidates.items()}
-        return bakeoff.judge(by_name, RCF, level=level, least=0).name
+        differences = {name: bakeoff.bootstrap(each - by_name[RCF], level) for name, each in by_name.items()}
+        return bakeoff.pick(differences) or RCF
 
 
 def cell(name: str, clicks: int) -> Cell:

@@ -39,7 +39,7 @@ from pu_geo.services.explore import clusters, discovering, exploring, neighbors,
 from pu_geo.services.imagery import features, layers, preparation
 from pu_geo.services.project import choices, projects
 from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import comparing, feature_comparison, layer_comparison, models, run_card, training
+from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
 from pu_geo.wording import listed
 
 if TYPE_CHECKING:
@@ -562,16 +562,12 @@ class Project:
         training.require(self._layout, request)
         return self._made("train", request.as_args(), f"Training {catalog.name_within(method)}")
 
-    def import_run(self, other: PathOrText, run: RunName = "latest") -> Run:
-        """Check a run of a copy of this project, and take its scores, embeddings and weights; never labels."""
-        return self._made("import_run", {"folder": _path(other), "run_id": _run_name(run)}, "Importing the run")
-
     def export_model(self, out: PathOrText, run: RunName = CHOSEN) -> Mapping[str, Any]:
         """Write the model of a run into one file, `NAME.pugeo-model.zip`."""
         return models.export(self._layout, self._facts(run).run_id, _path(out))
 
     def apply_model(self, file: PathOrText) -> Run:
-        """Score all buildings by a model that was trained elsewhere; makes a run."""
+        """Score all buildings by a model file, or by the newest model of another copy of this project; makes a run."""
         return self._made("apply_model", {"path": _path(file)}, "Scoring by the model")
 
     def runs(self) -> list[RunFacts]:
@@ -613,24 +609,18 @@ class Project:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
         return comparing.compare(self._layout, _run_name(one), _run_name(other))
 
-    def compare_layers(self, methods: Sequence[str] = layer_comparison.METHODS) -> layer_comparison.LayerComparison:
-        """Measure what each layer adds: all layers against all without each one, by your own clicks held out. Chooses nothing.
-
-        Args:
-            methods: "ranker", or names of methods.
-        """
-        layer_comparison.require(self._layout, methods)
-        result = self._run("compare_layers", {"methods": list(methods)}, "Comparing layers")
-        return layer_comparison.LayerComparison.from_json(result)
-
-    def compare_features(self, methods: Sequence[str] = feature_comparison.METHODS) -> feature_comparison.Comparison:
-        """Compare feature sets: how high each ranks your own clicks while they are held out. Chooses nothing.
+    def compare_features(
+        self, methods: Sequence[str] = feature_comparison.METHODS, *, layers: bool = False
+    ) -> feature_comparison.Comparison:
+        """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses nothing.
 
         Args:
             methods: names of methods, and "ranker".
+            layers: compare all layers with all but one of them.
         """
-        feature_comparison.require(self._layout, methods)
-        result = self._run("compare_features", {"methods": list(methods)}, "Comparing features")
+        of = "layers" if layers else "features"
+        feature_comparison.require(self._layout, of, methods)
+        result = self._run("compare_features", {"of": of, "methods": list(methods)}, "Comparing")
         return feature_comparison.Comparison.from_json(result)
 
     # Explore

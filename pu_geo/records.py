@@ -596,20 +596,20 @@ class RunFacts:
         type_grades: ids of the project's grades that the types are, "at least" each; () where they are others, or are not known.
     """
 
-    run_id: str
     method: str
     preset: str
-    seed: int
-    settings: Mapping[str, object]
     chip_set: str
     at_event: int
     n_positive: int
     n_unlabeled: int
-    created_at: str
-    seconds: float
-    device: str
     score_type: str
     threshold: float
+    run_id: str = ""
+    created_at: str = ""
+    seconds: float = 0.0
+    seed: int = 0
+    settings: Mapping[str, object] = field(default_factory=dict)
+    device: str = "cpu"
     start_k: int | None = None
     warnings: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)

@@ -563,8 +563,8 @@ def test_feature_sets_are_compared_as_in_the_app(tmp_path: Path) -> None:
     layout = set_project(tmp_path)
     project = Project.open(layout.folder, progress=False)
     found = project.compare_features(["ranker"])
-    assert found.verdict.name == BETTER
-    assert found == feature_comparison.last(layout)
+    assert found.picked == BETTER
+    assert found == feature_comparison.last(layout, "features")
     with pytest.raises(PuGeoError, match="no method 'lgbm'"):
         project.compare_features(["lgbm"])
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 N_FOLDS, N_REPEATS = 5, 3
 LEAST_CLICKS = 8  # fewer own clicks compare nothing
-LEAST_TO_PICK = 60  # fewer pick nothing; see `judge`
-LEVEL = 0.95  # of all intervals; see `judge`
+LEAST_TO_PICK = 60  # fewer pick no feature set; see `pick`
+LEVEL = 0.95  # of all intervals; see `pick`
 FLOOR = 0.2
 """Added to a place before its logarithm. Among damaged buildings a click's place is chance, and without a floor that chance
 is most of the mean: the same rule picked worse with 0 and 0.05 (docs/tables.md)."""
@@ -31,22 +30,6 @@ class Interval:
     mean: float
     low: float
     high: float
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """What a comparison says.
-
-    Attributes:
-        kind: "better" where another candidate than the incumbent was picked, "same" where no difference was found, "few" where
-            there are not enough clicks to pick by.
-        name: the candidate that was picked; the incumbent unless `kind` is "better".
-        differences: mean log place of each other candidate minus the incumbent's; below 0 it is better.
-    """
-
-    kind: Literal["better", "same", "few"]
-    name: str
-    differences: Mapping[str, Interval]
 
 
 def folds(n: int, n_folds: int, draw: np.random.Generator) -> Ints:
@@ -128,75 +111,13 @@ def bootstrap(values: NDArray[np.float64], level: float = LEVEL, seed: int = 0) 
     return Interval(float(values.mean()), float(low), float(high))
 
 
-def average_precision(
-    found: NDArray[np.floating], n_unlabeled: int, times: NDArray[np.floating] | None = None
-) -> NDArray[np.float64]:
-    """Return the average precision of held-out clicks among unlabeled buildings, in (0, 1], from their places.
-
-    All unlabeled buildings count as not damaged, so it is a lower bound; for a difference of two feature sets that does no harm.
-    Before a click at place p stand p n_unlabeled of them, and the clicks at places up to p, itself included.
-
-    Source: ours; the area under the curve of precision and recall as a sum over positives.
-
-    Args:
-        found: places, float [P] in (0, 1].
-        times: how many times each click counts, float [B, P]; each once if None.
-
-    Returns:
-        float64 [B]; [1] where `times` is None.
-
-    Example:
-        >>> average_precision(np.array([0.01, 0.5]), 100).tolist()  # (1/(1 + 1) + 2/(2 + 50)) / 2
-        [0.2692307692307692]
-    """
-    order = np.argsort(found, kind="stable")
-    place, count = found[order], (np.ones((1, len(found))) if times is None else np.asarray(times, np.float64)[:, order])
-    last = np.searchsorted(place, place, side="right") - 1
-    clicks = np.cumsum(count, axis=1)[:, last]
-    precision = clicks / (clicks + place * n_unlabeled)
-    return np.asarray((count * precision).sum(axis=1) / count.sum(axis=1))
-
-
-def gain(
-    better: NDArray[np.floating], worse: NDArray[np.floating], n_unlabeled: int, level: float = LEVEL, seed: int = 0
-) -> Interval:
-    """Return by how much the average precision of one candidate exceeds another's, with its paired bootstrap interval.
-
-    Clicks are what is drawn, the same ones for both; each repeat has its own precision, and these are averaged.
-
-    Args:
-        better, worse: places, float [R, P], of the same held-out clicks in the same repeats.
-    """
-    n = better.shape[1]
-    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=N_DRAWS // 4).astype(np.float64)
-    pairs = list(zip(better, worse, strict=True))
-
-    def mean(of: NDArray[np.floating] | None) -> NDArray[np.float64]:
-        each = [average_precision(one, n_unlabeled, of) - average_precision(other, n_unlabeled, of) for one, other in pairs]
-        return np.asarray(np.mean(each, axis=0))
-
-    low, high = np.quantile(mean(times), [(1 - level) / 2, (1 + level) / 2])
-    return Interval(float(mean(None)[0]), float(low), float(high))
-
-
-def judge(
-    by_name: Mapping[str, NDArray[np.float64]], incumbent: str, *, level: float = LEVEL, least: int = LEAST_TO_PICK
-) -> Verdict:
-    """Pick a candidate: the incumbent, unless another is better with a paired interval that excludes 0.
-
-    Where several are, the one with the best mean is picked. With fewer than `least` clicks the incumbent stays.
+def pick(differences: Mapping[str, Interval]) -> str:
+    """Return the candidate that is better than the incumbent with an interval that excludes 0; of several the best mean, "" where none is.
 
     Source: ours. Level and least number of clicks were chosen with `benchmarks.bakeoff`; the table is in docs/tables.md.
 
     Args:
-        by_name: mean log place of each click, float64 [P], of each candidate; the same clicks in the same order.
-        incumbent: a name among them.
+        differences: mean log place of each candidate minus the incumbent's, of the same clicks; below 0 it is better.
     """
-    base = by_name[incumbent]
-    differences = {name: bootstrap(each - base, level) for name, each in by_name.items() if name != incumbent}
-    if differences and len(base) < least:
-        return Verdict("few", incumbent, differences)
     better = {name: each.mean for name, each in differences.items() if each.high < 0}
-    if not better:
-        return Verdict("same", incumbent, differences)
-    return Verdict("better", min(better, key=lambda name: better[name]), differences)
+    return min(better, key=lambda name: better[name], default="")

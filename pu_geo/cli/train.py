@@ -36,16 +36,7 @@ from pu_geo.project import training_times
 from pu_geo.project.layout import Layout, writable_target
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, computers, projects
-from pu_geo.services.train import (
-    comparing,
-    feature_comparison,
-    layer_comparison,
-    models,
-    results,
-    run_card,
-    run_names,
-    training,
-)
+from pu_geo.services.train import comparing, feature_comparison, models, results, run_card, run_names, training
 
 if TYPE_CHECKING:
     from pu_geo.tasks.train.tables import Table
@@ -152,12 +143,7 @@ def train(
 
 
 run_group = Screen("Train", group="runs ")
-screen.add_typer(
-    run_group,
-    name="runs",
-    rich_help_panel="Train",
-    help="List runs, rename one, or take one that was trained in a copy of this project.",
-)
+screen.add_typer(run_group, name="runs", rich_help_panel="Train", help="List runs, or rename one.")
 
 
 @run_group.verb("list", "joplin.pugeo", "joplin.pugeo --json")
@@ -190,20 +176,6 @@ def rename_run(
     run_names.rename(layout, run_id, name)
     found = run_names.name(layout, run_id)
     show({"run_id": run_id, "name": found}, f"Run {run_id} is called {found}.", as_json)
-
-
-@run_group.verb("import", "joplin.pugeo joplin-gpu.pugeo latest")
-def import_run(
-    project: Project,
-    other: Annotated[str, typer.Argument(metavar="OTHER.pugeo", help="copy of the project", show_default=False)],
-    run: Annotated[str, typer.Argument(metavar="RUN", help="id of a run there, or latest", show_default=False)],
-    *,
-    as_json: Json = False,
-) -> None:
-    """Check a run of a copy of this project, and import its scores, embeddings and weights; never labels."""
-    layout = projects.find(project)
-    result = run_job(layout, "import_run", {"folder": absolute(other), "run_id": run}, as_json)
-    show(result, _run_words(layout, result), as_json)
 
 
 @screen.verb("evaluate", "joplin.pugeo --field damage --positive destroyed --exclude un-classified --json")
@@ -290,45 +262,24 @@ def compare(
 def compare_features(
     project: Project,
     *,
-    methods: Annotated[
-        str,
-        typer.Option(
-            metavar="A,B",
-            help="short names of methods, and ranker; ranker,propagation if not named, of --layers propagation alone",
-        ),
-    ] = "",
+    methods: Annotated[str, typer.Option(metavar="A,B", help="short names of methods, and ranker")] = ",".join(
+        feature_comparison.METHODS
+    ),
     is_of_layers: Annotated[
         bool, typer.Option("--layers", help="what each layer adds: all of them against all without each one")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses nothing."""
-    layout, usual = projects.find(project), layer_comparison.METHODS if is_of_layers else feature_comparison.METHODS
-    names = list(dict.fromkeys(filter(None, methods.replace(" ", "").split(",")))) if methods else list(usual)
-    if is_of_layers:
-        _compare_layers(layout, names, as_json)
-        return
-    feature_comparison.require(layout, names)
-    result = run_job(layout, "compare_features", {"methods": names}, as_json)
+    layout, of = projects.find(project), "layers" if is_of_layers else "features"
+    names = list(dict.fromkeys(filter(None, methods.replace(" ", "").split(","))))
+    feature_comparison.require(layout, of, names)
+    result = run_job(layout, "compare_features", {"of": of, "methods": names}, as_json)
     found = feature_comparison.Comparison.from_json(result)
-    lines = _columns(feature_comparison.table(found))
-    proposed = feature_comparison.proposed(layout, found)
-    step = f" Use it: `pu-geo features {project} --use {proposed}`." if proposed else ""
-    lines.append(f"{feature_comparison.verdict_words(found)} {feature_comparison.in_use_words(layout)}{step}")
-    lines.append(feature_comparison.how_made(found))
-    show(result, "\n".join(lines), as_json)
-
-
-def _compare_layers(layout: Layout, methods: list[str], as_json: bool) -> None:
-    layer_comparison.require(layout, methods)
-    result = run_job(layout, "compare_layers", {"methods": methods}, as_json)
-    found = layer_comparison.LayerComparison.from_json(result)
-    lines = [
-        *_columns(layer_comparison.table(found)),
-        *layer_comparison.verdict_words(found),
-        layer_comparison.how_made(found),
-    ]
-    show(result, "\n".join(lines), as_json)
+    lines = [*_columns(feature_comparison.table(found)), *feature_comparison.verdict_words(found)]
+    if proposed := feature_comparison.proposed(layout, found):
+        lines.append(f"Use it: `pu-geo features {project} --use {proposed}`.")
+    show(result, "\n".join([*lines, feature_comparison.how_made(found)]), as_json)
 
 
 def _columns(rows: list[dict[str, str]]) -> list[str]:
@@ -343,7 +294,7 @@ def _columns(rows: list[dict[str, str]]) -> list[str]:
 model = Screen("Train", group="model ")
 screen.add_typer(
     model, name="model", rich_help_panel="Train",
-    help="Export a trained model, check one that came, or score all buildings by it.",
+    help="Export a trained model, or score all buildings by one that came.",
 )  # fmt: skip
 
 
@@ -366,27 +317,9 @@ def export_model(
     show(result, f"Wrote the model of {result['run_id']} to {result['out']} ({result['bytes']:,} bytes).", as_json)
 
 
-@model.verb("check", "joplin.pugeo-model.zip")
-def check_model_file(file: File, *, as_json: Json = False) -> None:
-    """Check whether a model file can be used, and for which chips."""
-    from pu_geo.tasks.train.apply_model import check_model
-
-    found = check_model(Path(file))
-    size = " x ".join(str(one) for one in found["chip_shape"][1:])  # type: ignore[index]
-    pixels = "" if found["gsd_m"] is None else f" with pixels of {found['gsd_m']:.2f} m"
-    lines = [
-        f"{found['file']} can be used: {found['title']} ({found['preset']}), run {found['run_id']} of {found['created_at']}, "
-        f"made with PU-Geo {found['made_with']}.",
-        f"It learned from {found['n_positive']} damaged buildings among {found['n_chips']}.",
-        f"It needs chips of {size} px, bands {found['bands']}{pixels}.",
-        *([f"It takes features {found['features']}."] if found["features"] else []),
-    ]
-    show(found, "\n".join(lines), as_json)
-
-
-@model.verb("apply", "moore.pugeo joplin.pugeo-model.zip")
+@model.verb("apply", "moore.pugeo joplin.pugeo-model.zip", "joplin.pugeo joplin-gpu.pugeo")
 def apply_model(project: Project, file: File, *, cluster: Cluster = "", as_json: Json = False) -> None:
-    """Score all buildings of a project by a model that was trained elsewhere."""
+    """Score all buildings of a project by a model file, or by the newest model of another copy of it; makes a run."""
     result = run_job(
         projects.find(project), "apply_model", {"path": absolute(file), **computers.arguments(cluster)}, as_json
     )

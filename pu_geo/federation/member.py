@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -26,10 +26,9 @@ from pu_geo.project.contents import chip_facts
 from pu_geo.project.damage_types import ANSWERS, GRADES
 from pu_geo.project.federations import REST, Held, TookPart
 from pu_geo.project.layout import Layout
-from pu_geo.records import RunFacts
 from pu_geo.tasks.imagery.features import maker_in
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
-from pu_geo.tasks.train.model_card import Learned, card_and_weights
+from pu_geo.tasks.train.model_card import card_and_weights
 from pu_geo.training.data import Ints, PUData
 from pu_geo.training.loop import MicroBatcher
 from pu_geo.training.network import TrainedModel
@@ -323,17 +322,14 @@ def write_model(own: OwnData, message: Message) -> None:
     types_from = (
         ANSWERS if named in (None, GRADES) else named
     )  # a class that is a grade is that grade, and not "at least" it
-    pu = inputs.pu
     n_positive, n_rest = _n_learned(own, held)
-    facts = RunFacts(
-        run_id=f"{PRESET}-{agreement.id}"[:60], method=METHOD, preset=PRESET, seed=agreement.seed,
-        settings=asdict(agreement.settings), chip_set=inputs.chip_set, at_event=pu.at_event,
-        n_positive=n_positive, n_unlabeled=n_rest,
-        created_at=store.now(), seconds=0.0, device=name_of(_CPU), score_type=catalog.card(METHOD).score_type, threshold=0.5,
-        feature_set=inputs.feature_set, feature_maker=inputs.feature_maker, types=classes[1:],
+    facts = replace(
+        inputs.facts(METHOD, PRESET, catalog.card(METHOD).score_type, 0.5), run_id=f"{PRESET}-{agreement.id}"[:60], seed=agreement.seed,
+        settings=asdict(agreement.settings), n_positive=n_positive, n_unlabeled=n_rest, created_at=store.now(),
+        device=name_of(_CPU), types=classes[1:],
     )  # fmt: skip
     card, weights = card_and_weights(
-        own.layout, facts, pu, Learned(trained.state(), own.data, types_from, inputs.at_decision)
+        own.layout, facts, replace(inputs, types_from=types_from), own.data, trained.state(), facts.threshold
     )
     card["input"]["seed"] = FEATURE_SEED
     card["learned_from"] |= {

@@ -91,9 +91,6 @@ TASKS = {
         needs_device=True,
         can_pause=True,
     ),
-    "import_run": Task(
-        "pu_geo.tasks.train.import_run:import_run", "Importing a run of another copy", screen="train", needs_torch=True
-    ),
     "apply_model": Task(
         "pu_geo.tasks.train.apply_model:apply_model",
         "Scoring with a model",
@@ -125,17 +122,9 @@ TASKS = {
     ),
     "compare_features": Task(
         "pu_geo.tasks.train.compare_features:compare_features",
-        "Comparing features",
+        "Comparing features or layers",
         screen="train",
         panel="features",
-        needs_torch=True,
-        needs_device=True,
-    ),
-    "compare_layers": Task(
-        "pu_geo.tasks.train.compare_layers:compare_layers",
-        "Measuring what each layer adds",
-        screen="train",
-        panel="layers",
         needs_torch=True,
         needs_device=True,
     ),

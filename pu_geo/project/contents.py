@@ -594,14 +594,6 @@ def _read_units(db: sqlite3.Connection) -> Units:
     return Units(sum(n for _, _, n in rows) - n_cells, n_cells, tuple(sides))
 
 
-def footprints_sha256(db: sqlite3.Connection, ids: Sequence[str]) -> str:
-    """Return the lowercase hex sha256 of the ids and outlines of these footprints, in this order."""
-    outlines, digest = dict(db.execute("SELECT building_id, geom FROM footprints")), hashlib.sha256()
-    for building in ids:
-        digest.update(building.encode() + b"\0" + outlines.get(building, b""))
-    return digest.hexdigest()
-
-
 def footprint_sources(db: sqlite3.Connection) -> list[str]:
     """Return where each footprint came from, in the order of `building_ids`."""
     return [row[0] for row in db.execute("SELECT source_footprint FROM footprints ORDER BY fid")]

@@ -101,11 +101,22 @@ def write(path: Path, card: bytes, weights: bytes) -> None:
 
 
 def read(path: Path) -> Model:
-    """Read a model file of somebody else's.
+    """Read a model of somebody else's.
+
+    Args:
+        path: of a model file; of the folder of a run, or of a project, whose newest run with a model is read.
 
     Raises:
-        ModelError: if it is not a model file of ours, too large, damaged, or its parts do not fit each other.
+        ModelError: if it is not a model of ours, too large, damaged, or its parts do not fit each other.
     """
+    if path.is_dir():
+        cards = [path / CARD] if (path / CARD).exists() else list(path.glob(f"runs/*/{CARD}"))
+        if not cards:
+            raise refusal(
+                str(path), "holds no run with a model", "Name a model file, or a project in which a method was trained."
+            )
+        newest = max(cards, key=lambda each: str(_card(_content(each), str(each)).get("created_at")))
+        return from_parts(_content(newest), _content(newest.with_name(WEIGHTS)), f"Run {newest.parent.name}")
     content = _content(path)
     card, weights = _members(content, path)
     return from_parts(card, weights, path.name)

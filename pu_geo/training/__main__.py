@@ -1,6 +1,6 @@
 """Train in a copy of a project, on a machine with torch, torchvision, numpy, scipy, scikit-learn and safetensors alone.
 
-`pu-geo project copy` makes the copy, `pu-geo runs import` takes the run home. Killed, it goes on after its last checkpoint when
+`pu-geo project copy` makes the copy, `pu-geo model apply` takes the run home. Killed, it goes on after its last checkpoint when
 it is called again with the same words. Where all of PU-Geo is installed, `pu-geo train` does the same.
 """
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (JobCancelled, KeyboardInterrupt):
         print("Stopped. Call it again with the same words to go on.", file=sys.stderr)
         return 1
-    print(f"Done. Where the project is: pu-geo runs import PROJECT {layout.folder.name} {result['run_id']}")
+    print(f"Done. Where the project is: pu-geo model apply PROJECT {layout.folder.name}/runs/{result['run_id']}")
     return 0
 
 

@@ -56,7 +56,7 @@ def test_help_lists_the_verbs_by_screen_and_is_plain(run: CommandLine) -> None:
     assert out.isascii()
     assert "\x1b" not in out
     assert "..." not in out.partition("\n")[2], "a sentence is cut off"
-    assert "Examples:\n    pu-geo model check " in run("model", "check", "-h")[1]
+    assert "Examples:\n    pu-geo model apply " in run("model", "apply", "-h")[1]
     assert run("--version") == (0, f"pu-geo {pu_geo.__version__}\n", "")
 
 

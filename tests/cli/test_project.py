@@ -25,7 +25,7 @@ from pu_geo.services.train import training
 def test_init_makes_a_project_and_copy_says_what_comes_next(run: CommandLine, tmp_path: Path) -> None:
     folder, target = tmp_path / "a.pugeo", tmp_path / "copy.pugeo"
     assert run.json("init", folder, "--name", "A") == {"project": str(folder), "name": "A"}
-    assert f"pu-geo runs import {folder} COPY latest" in run.text("project", "copy", folder, target)
+    assert f"pu-geo model apply {folder} COPY" in run.text("project", "copy", folder, target)
     assert "exists already" in run.refused("project", "copy", folder, target)
     found = run.json("project", "copy", folder, tmp_path / "b.pugeo", "--without-exports")
     assert (found["out"], found["at_event"]) == (str(tmp_path / "b.pugeo"), 0)

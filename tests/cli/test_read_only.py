@@ -91,7 +91,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     "words",
     [
         "label P --import {}.csv", "export P --out {}.geojson", "export P --out {}/map.geojson", "export-labels P --out {}.csv",
-        "model export P latest --out {}.zip", "model check {}.zip", "model apply P {}.zip", "restore P {}", "restore P --to {}.pugeo",
+        "model export P latest --out {}.zip", "model apply P {}.zip", "restore P {}", "restore P --to {}.pugeo",
         "project copy P {}.pugeo", "doctor {}.pugeo", "demo --out {}", "init {}.pugeo", "card P --out {}.html", "backup P --to {}",
         "add-scene P --post {}.tif", "add-areas P {}.geojson --layer a", "runs rename P latest {}", "grades P --set {}=destroyed",
         "types P --of {}", "jobs P log {}", "features P --use {}", "publish P --profile {}", "choose P --run {}",

@@ -95,18 +95,19 @@ def test_compare_tells_it_in_words_and_as_json(ranked: tuple[Layout, RunFacts, R
 
 def test_compare_features_prints_a_table_and_the_verdict(tmp_path: Path, run: CommandLine) -> None:
     layout = set_project(tmp_path)
-    head, first, second, verdict, how = run.text("compare-features", layout.folder, "--methods", "ranker").splitlines()[:5]
+    head, first, second, verdict, use, how = run.text("compare-features", layout.folder, "--methods", "ranker").splitlines()[
+        :6
+    ]
     assert head.split("  ")[0] == "features"
     assert first.startswith(f"{BETTER}  Instant ranker  top ")
     assert second.startswith("rcf ")
-    assert verdict.startswith(f"{BETTER} is better than rcf: a held-out click is in the top ")
-    assert verdict.endswith(f"In use: rcf. Use it: `pu-geo features {layout.folder} --use {BETTER}`.")
+    assert verdict.startswith(f"{BETTER}: a held-out click is typically in the top ")
+    assert use == f"Use it: `pu-geo features {layout.folder} --use {BETTER}`."
     assert "62 clicks of your own, held out in 5 parts, 3 times, among 38 buildings not reviewed" in how
     answer = run.json("compare-features", layout.folder, "--methods", "ranker")
-    assert (answer["verdict"]["kind"], answer["verdict"]["name"], answer["n_clicks"]) == ("better", BETTER, 62)
-    assert [row["features"] for row in answer["rows"]] == ["rcf", BETTER]
+    assert (answer["of"], answer["n_clicks"], [row["name"] for row in answer["rows"]]) == ("features", 62, ["rcf", BETTER])
     run.text("features", layout.folder, "--use", BETTER)
-    assert f"In use: {BETTER}." in run.text("compare-features", layout.folder, "--methods", "ranker")
+    assert "Use it" not in run.text("compare-features", layout.folder, "--methods", "ranker")
 
 
 def test_few_clicks_are_compared_and_choose_nothing_and_fewer_are_refused(tmp_path: Path, run: CommandLine) -> None:
@@ -114,7 +115,7 @@ def test_few_clicks_are_compared_and_choose_nothing_and_fewer_are_refused(tmp_pa
     assert "Not enough clicks to compare" in run.refused("compare-features", layout.folder)
     assert not jobs.all_jobs(layout)
     out = run.text("compare-features", set_project(tmp_path / "few", n_clicks=12).folder, "--methods", "ranker")
-    assert "Not enough clicks to choose by: 12 of your own" in out
+    assert "Not enough clicks to judge by: 12 of your own" in out
     assert "--use" not in out
 
 

@@ -19,8 +19,7 @@ from pu_geo.analysis.bakeoff import Interval
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import features
-from pu_geo.services.train import layer_comparison
-from pu_geo.services.train.layer_comparison import LayerComparison, LayerRow
+from pu_geo.services.train import feature_comparison as comparison
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.features import features as make_features
 from pu_geo.tasks.imagery.layers import add_layer
@@ -58,7 +57,8 @@ def test_shared_features_that_are_there_are_listed_and_not_made_again(chipped: L
     assert "- Shared filters (the same in every project, no imagery), 512 features" in plain(app)
     assert "make-shared-features" not in {each.key for each in app.button}
     assert "Layers to make features of" not in {each.label for each in app.multiselect}, "there are none to choose"
-    assert "compare-layers" not in {each.key for each in show("train", chipped).toggle}
+    app = show("train", chipped)
+    assert "Compare" not in {each.label for each in app.toggle(key="compare-features").set_value(True).run().radio}
 
 
 def test_a_set_is_chosen_for_one_training_or_for_all(chipped: Layout, second: str, started: list[tuple[str, Any]]) -> None:
@@ -84,15 +84,19 @@ def test_newer_chips_without_the_chosen_set_are_said_on_every_page_that_ranks(ch
 def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, started: list[tuple[str, Any]]) -> None:
     with_layers(project)
     app = show("train", project)
-    app.toggle(key="compare-layers").set_value(True).run()
+    app.toggle(key="compare-features").set_value(True).run()
+    next(each for each in app.radio if each.label == "Compare").set_value("layers").run()
     assert "No comparison yet." in plain(app)
-    press(app, "compare-layers-start")
+    press(app, "compare-features-start")
     assert started == []
     assert "Not enough clicks to compare: it takes 8 of your own; this project has 5." in plain(app)
-    row = LayerRow("sar-post", "propagation", 0.6, 0.5, Interval(0.1, 0.02, 0.2))
-    layer_comparison.keep(project, LayerComparison(layer_comparison.store.now(), 0, "set", "layers-1", 12, 0, 100, [row]))
+    rows = [
+        comparison.Row(name, "propagation", Interval(place, place, place), Interval(by, by, by))
+        for name, place, by in (("", 0.05, 0.0), ("sar-post", 0.2, 0.5))
+    ]
+    comparison.keep(project, comparison.Comparison("layers", store.now(), 0, "set", 12, 0, 100, "propagation", rows))
     app.run()
-    assert "sar-post adds to the ranking: AP +0.10, 95 % interval +0.02 to +0.20." in plain(app)
+    assert "all layers: a held-out click is typically in the top 5.0 %; without sar-post: in the top 20 %" in plain(app)
     assert "There are new answers since: compare again." in plain(app)
 
 

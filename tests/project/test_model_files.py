@@ -181,7 +181,7 @@ def test_zips_that_are_no_model_files_are_refused(name: str, tmp_path: Path) -> 
 
 def test_what_is_no_file_or_too_large_is_not_read(tmp_path: Path) -> None:
     assert "is not there" in words_of(tmp_path / "missing.zip")
-    assert "not a regular file" in words_of(tmp_path)
+    assert "holds no run with a model" in words_of(tmp_path)
     os.mkfifo(tmp_path / "pipe")
     assert "not a regular file" in words_of(tmp_path / "pipe")
     with (tmp_path / "m.zip").open("wb") as stream:

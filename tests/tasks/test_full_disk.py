@@ -27,7 +27,6 @@ from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.explore import selections
-from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import models
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.features import features
@@ -61,8 +60,6 @@ def prepared(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run_id = facts_of(layout).run_id
     selections.save(layout, "roofs", runs.building_ids_of(layout, run_id)[:9], run_id=run_id, analyst="ann")
     models.export(layout, run_id, str(folder / "model.zip"))
-    copy_project(layout, str(folder / "other.pugeo"))
-    train(job_of(Layout(folder / "other.pugeo"), "again"), **TRAINING | {"seed": 4})
     layered = Layout(Path(shutil.copytree(town / "ranked.pugeo", folder / "layered.pugeo")))
     click(layered, *ids[6:26:2])
     for name in ("sar", "other-sar"):
@@ -99,7 +96,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "add_grid": lambda: {"size_m": 8.0},
         "features": lambda: {"request": {"maker": "self-supervised", "n_views": 2}},
         "train": lambda: TRAINING,
-        "import_run": lambda: {"folder": str(prepared / "other.pugeo"), "run_id": "latest"},
+        "compare_features": lambda: {"of": "features"},
         "apply_model": lambda: {"path": str(prepared / "model.zip")},
         "federate_simulate": lambda: {
             "federation": "storms", "plan": asdict(Plan("Storms", ("damaged",), rounds=2)),
@@ -131,7 +128,7 @@ IN_TOWN = ("chip", "rank")  # tasks for which the town as it is does
 PROJECTS = {
     **dict.fromkeys(IN_TOWN, "ranked"),
     **dict.fromkeys(("prepare", "add_scenes", "add_xbd", "next_round"), "empty"),
-    **dict.fromkeys(("compare_layers", "replace_layer"), "layered"),
+    "replace_layer": "layered",
     "federate_simulate": "agency",
 }
 NEED_FLOWER = ("federate_lead", "federate_join")  # the extra, which this environment may lack

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from model_parts import with_chips
-from small_parts import REPOSITORY, click
+from small_parts import REPOSITORY, click, facts_of
 
 from pu_geo import cli, jobs
 from pu_geo.project import contents, events, labels, runs, store
@@ -58,11 +58,12 @@ def test_bare_machine_trains_and_the_project_takes_the_run(
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     run_id = run_of(copied)
-    assert done.stdout.splitlines()[-1].endswith(f"pu-geo runs import PROJECT copy.pugeo {run_id}")
+    assert done.stdout.splitlines()[-1].endswith(f"pu-geo model apply PROJECT copy.pugeo/runs/{run_id}")
     assert jobs.all_jobs(copied) == []
-    assert cli.main(["runs", "import", str(project.folder), str(copied.folder), "latest", "--json"]) == 0
+    assert cli.main(["model", "apply", str(project.folder), str(copied.folder), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert (result["run_id"], result["n_positive"]) == (run_id, 5 if "--hold-out" in words else 6)
+    assert result["n_positive"] == (5 if "--hold-out" in words else 6)
+    assert facts_of(project).from_model is None
 
 
 def test_stopped_it_goes_on_to_the_same_bits_and_learns_from_new_clicks(

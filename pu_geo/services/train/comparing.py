@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo import jobs, wording
+from pu_geo import wording
 from pu_geo.analysis import agreement
 from pu_geo.analysis.audit.design import AtThreshold
 from pu_geo.analysis.estimates import without_guesses
@@ -219,18 +219,15 @@ def _common_audit(layout: Layout, one: RunFacts, other: RunFacts) -> Check | Non
 
 
 def curve(layout: Layout, run_id: str) -> list[Mapping[str, Any]]:
-    """Return the reports of a run's training, an epoch each: those that the run kept, else those of its job, else none.
-
-    A file of anything else is passed over, and so are its rows without an epoch.
-    """
-    kept, points = layout.run(run_id) / "curve.json", None
-    if kept.is_file() and kept.stat().st_size <= _MAX_CURVE:
-        with suppress(ValueError):
-            points = json.loads(kept.read_text(encoding="utf-8"))
-    if not isinstance(points, list) or not points:
-        points = next((job.curve for job in jobs.all_jobs(layout) if job.result.get("run_id") == run_id), ())
-    rows = [point for point in points if isinstance(point, Mapping) and isinstance(point.get("epoch"), int | float)]
-    return [{key: value for key, value in without_guesses(row).items() if key not in ("at", "event")} for row in rows]
+    """Return the reports of a run's training, an epoch each; none where it kept none, or its file holds anything else."""
+    kept = layout.run(run_id) / "curve.json"
+    if not kept.is_file() or kept.stat().st_size > _MAX_CURVE:
+        return []
+    with suppress(ValueError, TypeError):
+        points = json.loads(kept.read_text(encoding="utf-8"))
+        rows = [point for point in points if isinstance(point, Mapping) and isinstance(point.get("epoch"), int | float)]
+        return [{key: value for key, value in without_guesses(row).items() if key not in ("at", "event")} for row in rows]
+    return []
 
 
 # Clicks that neither learned from

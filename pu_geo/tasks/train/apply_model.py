@@ -1,4 +1,4 @@
-"""Score the buildings of a project with a model that was trained elsewhere. Nothing is learned from this project."""
+"""Score the buildings of a project with a model from elsewhere, or of another copy of this project, and make that a run."""
 
 from __future__ import annotations
 
@@ -10,74 +10,49 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
 from pu_geo.analysis.estimates import MIN_POSITIVES
-from pu_geo.errors import ModelError, TrainingError, printable
+from pu_geo.errors import ModelError, PuGeoError, TrainingError, printable
 from pu_geo.features.bank import Maker
 from pu_geo.features.layers import LayerBanks, bands_of
 from pu_geo.features.rcf import RcfBank
 from pu_geo.files import atomic_write, remove_path, reserve, single, to_change
 from pu_geo.methods import catalog
+from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import place_unused
-from pu_geo.project import contents, feature_sets, federations, labels, model_files, store
+from pu_geo.project import contents, feature_sets, federations, freshness, labels, model_files, runs, store
 from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.federations import TookPart
-from pu_geo.project.layout import RCF, Layout, read_array
+from pu_geo.project.layout import RCF, Layout, read_array, write_json
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts, View
 from pu_geo.scale import cluster as clusters
 from pu_geo.scale import scoring as on_cluster
 from pu_geo.scale import shards
-from pu_geo.services.imagery.features import words_of
 from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks, settle, transform, with_statistics
 from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.inputs import RunInputs, read_inputs
+from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, read_to_train
 from pu_geo.tasks.train.layer_match import scaled_otherwise
-from pu_geo.tasks.train.model_card import sha256_of_array
+from pu_geo.tasks.train.model_card import chips_learned, sha256_of_array, sha256_of_labels
 from pu_geo.tasks.train.restored_model import RestoredModel, lacking, restore
-from pu_geo.tasks.train.train import Outcome, finish, first_threshold, stored_before
+from pu_geo.tasks.train.train import finish, stored_before
 from pu_geo.training.run import best_device, name_of
 
 CHIPS_COMPARED, MAX_NUMBER = 500, 10**9
 _NO_ROUNDS = "Its file does not say in how many rounds of its federation each class took part: a class may have been trained hardly at all."
 
 
-def check_model(path: Path) -> dict[str, object]:
-    """Check a model file as `apply_model` does, without a project.
-
-    Returns:
-        {"file", "method", "title", "preset", "run_id", "created_at", "sha256", "made_with", "bands", "chip_shape", "gsd_m",
-        "n_positive", "n_chips", "features"}: what its card says; None for a number that it does not give, and "" for the
-        features of a model that takes chips.
-
-    Raises:
-        ModelError: if it cannot be used.
-    """
-    found = model_files.read(path)
-    restored = restore(found, torch.device("cpu"))
-    card, there = found.card, found.card["learned_from"]
-    versions = card.get("versions")
-    return {
-        "file": found.name,
-        "method": card["method"],
-        "title": catalog.card(card["method"]).title,
-        **{name: printable(card.get(name)) for name in ("preset", "run_id", "created_at", "sha256")},
-        "made_with": printable(versions.get("pu_geo")) if isinstance(versions, dict) else "",
-        "bands": restored.bands,
-        "chip_shape": list(restored.chip_shape),
-        **{name: _number(there.get(name)) for name in ("gsd_m", "n_positive", "n_chips")},
-        "features": "" if (made := _features(restored)) is None else words_of(*made),
-    }
-
-
 def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
-    """Store a run whose scores come from a model file. The file is in the run's folder from then on, too.
+    """Store a run whose scores come from a model. The model is in the run's folder from then on, too.
+
+    One that was trained in another copy of this project, on the chips and labels that this one had then, gives the run that a
+    training here would have given, but for evidence from place; labels are never taken. Of any other model nothing counts as
+    learned from this project.
 
     Args:
-        path: of a model file.
+        path: of a model file, or of a folder that has a model, see `model_files.read`.
         cluster: of Dask, see `scale.cluster.FORMS`: it computes the features that the model takes, from which this process scores in
             seconds; it scores chips for a model that takes these.
 
@@ -93,34 +68,77 @@ def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
     if stored:
         return stored
     job.report(0.01, "checking the model")
-    found = model_files.read(Path(path))
-    inputs = replace(read_inputs(job.layout, feature_set=RCF), is_accepted=None)  # a model brings its own features
-    is_own = is_of_federation_here(job.layout, found)
-    if is_own:
-        inputs = _with_labels_at(job.layout, inputs, int(found.card["learned_from"]["at_event"]))
-    other_scaling = scaled_otherwise(found.card, chip_facts(job.layout, inputs.chip_set), found.name)
-    restored = restore(found, best_device(), lambda name: maker_in(job.layout, inputs.chip_set, name))
-    facts = chip_facts(job.layout, inputs.chip_set)
-    inputs = inputs.without(feature_sets.lacks_all(_views_learned(restored), facts))
-    restored, chips = on_chips(restored, read_array(job.layout.chips(inputs.chip_set)), facts, found.name)
+    found, layout = model_files.read(Path(path)), job.layout
+    card, there = found.card, found.card["learned_from"]
+    with store.one_connection():
+        inputs = read_inputs(layout, feature_set=RCF)
+        facts = chip_facts(layout, inputs.chip_set)
+        other_scaling = scaled_otherwise(card, facts, found.name)
+        restored = restore(found, best_device(), lambda name: maker_in(layout, inputs.chip_set, name))
+        is_federated = is_of_federation_here(layout, found)
+        trained_on = None if is_federated else _of_copy(job, restored)
+        if is_federated:
+            inputs = _with_labels_at(layout, inputs, int(there["at_event"]))
+        inputs = trained_on or replace(inputs, is_accepted=None).without(
+            feature_sets.lacks_all(_views_learned(restored), facts)
+        )
+    restored, chips = on_chips(restored, read_array(layout.chips(inputs.chip_set)), facts, found.name)
     with clusters.of_job(cluster, job.folder, job.echo) as on:
-        scores, embeddings, type_scores = _answers(job, restored, chips, found.name, facts, on)
-    card, n_clicked = found.card, int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum())
-    of_training, score_type = card.get("threshold"), catalog.card(card["method"]).score_type
-    is_start = n_clicked >= MIN_POSITIVES or not isinstance(of_training, int | float) or not 0 <= of_training <= 1
-    threshold = first_threshold(scores, inputs.pu, inputs.start_k()) if is_start else float(str(of_training))
-    outcome = Outcome(
-        card["method"], card["preset"], scores, embeddings, score_type, threshold, is_start,
-        settings=asdict(restored.settings), device=name_of(best_device()), warnings=_warnings(job, restored, chips, inputs, is_own=is_own),
-        write_files=lambda facts: _write_files(job, facts, found), from_model=None if is_own else _from_model(found), features=_features(restored),
-        types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal, type_scores=type_scores,
-        views=_views_learned(restored), federation=_federation(found), n_learned=_n_learned(found) if is_own else None,
+        arrays = _answers(job, restored, chips, found.name, facts, on)
+    method, of_training = catalog.card(card["method"]), card.get("threshold")
+    is_start = int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum()) >= MIN_POSITIVES
+    is_start |= not isinstance(of_training, int | float) or not 0 <= of_training <= 1
+    threshold = inputs.first_threshold(np.asarray(arrays["scores"])) if is_start else float(str(of_training))
+    if trained_on:
+        device = printable(card.get("device"), 100)
+        words = [
+            f"{method.title} was trained on the chips and answers of this project, as they were then ({device}); its model scored the buildings here."
+        ]
+    else:
+        words = _origin_words(restored, inputs, optical_chips(layout, inputs.chip_set), chips, is_federated)
+        words += _other_here(job, restored, chips, inputs)
+    run = replace(
+        inputs.facts(card["method"], card["preset"], method.score_type, threshold), settings=asdict(restored.settings),
+        device=name_of(best_device()), types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal,
+        views=_views_learned(restored), federation=_federation(found), from_model=None if trained_on or is_federated else _from_model(found),
+        warnings=(*words, *other_scaling),
+        place=place_unused(method, restored.settings, "a model alone scores buildings one by one"),
     )  # fmt: skip
-    why_not = "a model from elsewhere scores buildings one by one"
-    place = place_unused(catalog.card(card["method"]), restored.settings, why_not)
-    made = finish(job, inputs, began, replace(outcome, place=place, warnings=[*outcome.warnings, *other_scaling]))
+    if not is_start:
+        run = replace(run, start_k=None)
+    if trained_on:
+        run = replace(run, seed=int(card["seed"]))
+    elif restored.bank is not None:
+        name, maker = _features(restored)
+        run = replace(run, feature_set=name, feature_maker=maker)
+    if is_federated:
+        run = replace(run, n_positive=int(there["n_positive"]), n_unlabeled=int(there["n_unlabeled"]))
+    made = finish(job, inputs, began, run, arrays, lambda facts: _write_files(job, facts, found))
     shards.remove(job.folder)
     return made
+
+
+def _of_copy(job: Job, restored: RestoredModel) -> RunInputs | None:
+    """Return what a model was trained on in another copy of this project: its chips, and its labels as they stood; else None."""
+    card, there = restored.card, restored.card["learned_from"]
+    seed, types_from = card.get("seed", -1), there.get("types_from")
+    counts = {name: there.get(name) for name in ("at_event", "at_decision", "n_held_out")}
+    are_numbers = all(type(one) is int and 0 <= one < MAX_NUMBER for one in (seed, *counts.values()))
+    if not are_numbers or not isinstance(types_from, str | None):
+        return None
+    folder, chip_set = job.folder / "checkpoints", freshness.require(job.layout)
+    write_json(folder / BEGAN_WITH, {"chip_set": chip_set, **counts, "feature_set": restored.features[0]})
+    try:
+        settings = {**card["settings"], "weights_file": "", "compiled": "no"}
+        request = TrainingRequest(card["method"], card["preset"], seed, settings, types_from, counts["n_held_out"])
+        inputs, data = read_to_train(job.layout, folder, request)
+    except PuGeoError:  # other labels, types or features than those that it learned from
+        return None
+    finally:
+        remove_path(folder)
+    if there.get("sha256_labels") != sha256_of_labels(inputs.pu, data):
+        return None
+    return inputs if there.get("sha256_chips") == sha256_of_array(chips_learned(job.layout, chip_set, data)) else None
 
 
 def is_of_federation_here(layout: Layout, found: Model) -> bool:
@@ -148,7 +166,7 @@ def is_of_federation_here(layout: Layout, found: Model) -> bool:
 def _with_labels_at(layout: Layout, inputs: RunInputs, at_event: int) -> RunInputs:
     """Return inputs with the labels that a model learned from: those given since had no part in it."""
     pu = store.call(layout, labels.pu_set, at=at_event, ids=inputs.pu.building_ids)
-    return inputs.with_clicks(pu if inputs.is_hidden is None else pu.without(inputs.is_hidden))
+    return replace(inputs, pu=pu if inputs.is_hidden is None else pu.without(inputs.is_hidden))
 
 
 def on_chips(
@@ -242,8 +260,8 @@ def _answers(
     name: str,
     facts: Mapping[str, Any],
     cluster: clusters.JobCluster | None,
-) -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32] | None]:
-    """Return scores [N] in 0..1, embeddings [N, E] of unit length, and scores [N, c] of damage types, None without any."""
+) -> dict[str, NDArray[np.float32] | None]:
+    """Return "scores" [N] in 0..1, "embeddings" [N, E] of unit length, and "type_scores" [N, c] of damage types, None without any."""
     model, gone = restored.model, lacking(restored, facts)
 
     def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32], Any]:
@@ -271,7 +289,7 @@ def _answers(
             remove_path(path)
     if not all(np.isfinite(each).all() for each in (scores, embeddings, type_scores) if each is not None):
         raise model_files.refusal(name, "gives some buildings scores that are no finite numbers")
-    return scores, embeddings, type_scores
+    return {"scores": scores, "embeddings": embeddings, runs.TYPE_SCORES: type_scores}
 
 
 def _types_from(restored: RestoredModel) -> str | None:
@@ -301,10 +319,8 @@ def _views(
     return out
 
 
-def _features(restored: RestoredModel) -> tuple[str, Mapping[str, object]] | None:
+def _features(restored: RestoredModel) -> tuple[str, Mapping[str, object]]:
     """Return name and maker of the features that a model takes, as a run keeps them: plain texts and numbers alone."""
-    if restored.features is None:
-        return None
     name, maker = restored.features
     plain = {key: printable(value, 300) if isinstance(value, str) else value for key, value in maker.items()}
     kept = {key: value for key, value in plain.items() if isinstance(value, str | int | float | None)}
@@ -333,31 +349,32 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
     return written
 
 
-def _warnings(
-    job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs, *, is_own: bool
+def _origin_words(
+    restored: RestoredModel, inputs: RunInputs, optical: NDArray[np.uint8], chips: NDArray[np.uint8], is_federated: bool
 ) -> list[str]:  # fmt: skip
-    """Return, in words, where the scores come from, and what is other here than where the model learned.
-
-    Args:
-        is_own: see `is_of_federation_here`.
-    """
+    """Return, in words, where the scores of a model come from that was not trained in a copy of this project."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
-    learned = chips if restored.bank is None else optical_chips(job.layout, inputs.chip_set)  # see `chips_learned`
+    if is_federated:
+        return [*_absence_words(there), _federated_words(there["federation"], title)]
+    learned = chips if restored.bank is None else optical  # see `chips_learned`
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(learned)
     where = "these same buildings" if is_same else "another set of buildings"
-    if is_own:
-        words = [*_absence_words(there), _federated_words(there["federation"], title)]
-    else:
-        words = [
-            *_absence_words(there),
-            f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing "
-            "was learned from the answers in this project. Audit the map before you use it.",
-        ]
-    gsd_m = store.call(job.layout, contents.grid).gsd_m
-    known_m = _number(there.get("gsd_m"))
-    federation = there.get("federation")
+    return [
+        *_absence_words(there),
+        f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing "
+        "was learned from the answers in this project. Audit the map before you use it.",
+    ]
+
+
+def _other_here(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
+    """Return, in words, what is other here than where a model learned: pixels, layers, brightness."""
+    there, words = restored.card["learned_from"], list[str]()
+    gsd_m, federation = store.call(job.layout, contents.grid).gsd_m, there.get("federation")
     agreed_m = _number(federation.get("gsd_m")) if isinstance(federation, Mapping) else None
-    for each in (known_m, agreed_m):  # a member's own file has its own pixels beside those that all agreed on
+    for each in (
+        _number(there.get("gsd_m")),
+        agreed_m,
+    ):  # a member's own file has its own pixels beside those that all agreed on
         if each and each > 0:
             words += [new for new in contents.pixel_words(gsd_m, each) if new not in words]
     facts = chip_facts(job.layout, inputs.chip_set)
@@ -396,12 +413,6 @@ def _federation(found: Model) -> dict[str, object] | None:
     if not isinstance(stated, Mapping):
         return None
     return {"title": printable(stated.get("title") or stated.get("id", "")), "noise": printable(stated.get("noise"))}
-
-
-def _n_learned(found: Model) -> tuple[int, int]:
-    """Return how many damaged buildings, and others, of this project taught a model of a federation here."""
-    there = found.card["learned_from"]
-    return int(there["n_positive"]), int(there["n_unlabeled"])
 
 
 def _views_learned(restored: RestoredModel) -> tuple[str, ...]:

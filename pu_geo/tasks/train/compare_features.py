@@ -1,10 +1,9 @@
-"""Compare feature sets on the analyst's own clicks: fit each without some clicks, and look where these come."""
+"""Compare feature sets, or layers, on the analyst's own clicks: fit each without some clicks, and look where these come."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
 
@@ -14,81 +13,103 @@ from numpy.typing import NDArray
 from pu_geo.analysis import bakeoff, estimates, ranker
 from pu_geo.analysis.bakeoff import Bools, Score
 from pu_geo.errors import TrainingError
+from pu_geo.features.layers import without
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import fit_and_score, pu_data
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.project import feature_sets, store
-from pu_geo.project.layout import Layout
+from pu_geo.project import contents, feature_sets, freshness, store
+from pu_geo.project.layout import LAYERS, RCF
+from pu_geo.records import FeatureRequest
 from pu_geo.services.train import feature_comparison as comparison
-from pu_geo.services.train.feature_comparison import INCUMBENT, METHODS, RANKER, Comparison, Row
-from pu_geo.tasks.job import Job
+from pu_geo.services.train.feature_comparison import METHODS, RANKER, Comparison, Row
+from pu_geo.tasks.imagery.features import features
+from pu_geo.tasks.job import Job, Part
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs
 from pu_geo.training.data import FeatureViews
 from pu_geo.training.run import Run, best_device
 
+_MAKING = 0.4  # of the job, where the set of all layers has to be made first
 MOST_UNLABELED = 1500  # unlabeled buildings that are learned from and that places are among; of more, a draw
 _SEED = 0
 
 
-def candidates(layout: Layout, chip_set: str) -> Iterator[tuple[str, NDArray[np.float16]]]:
-    """Yield the feature sets of a chip set, "rcf" first: name and views, float16 [V, N, D], a memory map."""
-    for one in feature_sets.all_sets(layout, chip_set):
-        yield one.name, feature_sets.views(layout, chip_set, one.name)
+def compare_features(job: Job, *, of: str, methods: Sequence[str] = METHODS) -> dict[str, object]:
+    """Compare all feature sets, or all layers with all but one, by some methods; store the result as the last one. It chooses nothing.
 
-
-def compare_features(job: Job, *, methods: Sequence[str] = METHODS) -> dict[str, object]:
-    """Compare all feature sets by some methods, and store the result as the project's last one. It chooses nothing.
+    The set of all layers is made where it is not there. A bank of filters does not depend on the others, so the set without a layer
+    is this one less its columns: none of them is made. What buildings lack is filled in anew, without that layer.
 
     Args:
-        methods: "ranker", or names of the catalog; the verdict is by the default one if it is among them, else by the first.
+        of: "features" or "layers".
+        methods: "ranker", or names of the catalog; the default one judges if it is among them, else the first.
 
     Returns:
-        What `Comparison.as_json` gives.
+        A `Comparison` as `asdict` gives it.
 
     Raises:
-        TrainingError: if there are too few clicks, or a method is unknown or cannot be compared.
+        ProjectError: if there are no chips.
+        TrainingError: if there are too few clicks, a method is unknown or cannot be compared, or there is one layer.
         JobCancelled: if the user cancelled.
     """
-    whole = read_inputs(job.layout, feature_set=INCUMBENT)
-    is_own = comparison.own_clicks(whole.pu)
+    comparison.require(job.layout, of, methods)
+    chip_set, first, began = freshness.require(job.layout), RCF, 0.0
+    if of == "layers":
+        layers = feature_sets.usual_layers(contents.views_of(contents.chip_facts(job.layout, chip_set)))
+        request = FeatureRequest(LAYERS, layers=layers)
+        first = feature_sets.name_of(request, "")
+        if not feature_sets.is_there(job.layout, chip_set, first):
+            began = _MAKING
+            features(Part(job, 0.0, began), request=asdict(request))
+    whole = read_inputs(job.layout, feature_set=first)
     rows = drawn(whole)
     inputs = of_rows(whole, rows)
-    own, n_unlabeled = np.flatnonzero(is_own[rows]), len(unlabeled_of(inputs))
+    own, n_unlabeled = np.flatnonzero(comparison.own_clicks(inputs.pu)), len(unlabeled_of(inputs))
     comparison.require_clicks(len(own), int(inputs.pu.is_positive.sum()), n_unlabeled, methods)
-    every, log_places, found = list(candidates(job.layout, inputs.chip_set)), {}, []
-    require_views({name: len(views) for name, views in every}, methods)
-    n_fits, done = len(every) * len(methods) * min(bakeoff.N_FOLDS, len(own)) * bakeoff.N_REPEATS, 0
+    names = ["", *layers] if of == "layers" else [one.name for one in feature_sets.all_sets(job.layout, chip_set)]
+
+    def views_of(name: str) -> NDArray[np.float16]:
+        if of == "features":
+            return np.asarray(feature_sets.views(job.layout, chip_set, name)[:, rows])
+        is_missing = np.zeros((len(layers), len(rows)), np.bool_) if inputs.is_missing is None else inputs.is_missing
+        is_used = np.ones(len(rows), np.bool_) if whole.is_hidden is None else ~whole.is_hidden[rows]
+        return without(np.asarray(whole.views[:, rows]), whole.layers, is_missing, is_used, name)
+
+    for name in names:
+        _require_views(
+            name or first, len(whole.views if of == "layers" else feature_sets.views(job.layout, chip_set, name)), methods
+        )
+    n_fits, done = len(names) * len(methods) * min(bakeoff.N_FOLDS, len(own)) * bakeoff.N_REPEATS, 0
+    found: list[Row] = []
+    base: dict[str, NDArray[np.float64]] = {}
 
     def before_a_fit(words: str) -> None:
         nonlocal done
         job.stop_if_cancelled()
-        job.report(0.99 * done / n_fits, words)
+        job.report(began + (0.99 - began) * done / n_fits, words)
         done += 1
 
-    for name, views in every:
-        there = replace(inputs, views=np.asarray(views[:, rows]))
+    for name in names:
+        there = replace(inputs, views=views_of(name))
         for method in methods:
-            began, words = time.monotonic(), f"{name}, {catalog.name_within(method)}"
-            log_places[name, method] = places_by(method, there, own, partial(before_a_fit, words), job.is_cancelled)
-            place = bakeoff.typical(bakeoff.bootstrap(log_places[name, method]))
-            found.append(Row(name, method, place, round(time.monotonic() - began, 2)))
+            words = f"{name or 'all layers'}, {catalog.name_within(method)}"
+            places = places_by(method, there, own, partial(before_a_fit, words), job.is_cancelled)
+            difference = bakeoff.bootstrap(places - base.setdefault(method, places))
+            found.append(Row(name, method, bakeoff.typical(bakeoff.bootstrap(places)), difference))
     judged_by = catalog.DEFAULT_METHOD if catalog.DEFAULT_METHOD in methods else methods[0]
-    verdict = bakeoff.judge({name: log_places[name, judged_by] for name, _ in every}, INCUMBENT)
     n_others = int(inputs.pu.is_positive.sum()) - len(own)
     result = Comparison(
-        store.now(), inputs.pu.at_event, inputs.chip_set, len(own), n_others, n_unlabeled, found, judged_by, verdict
-    )
+        of, store.now(), inputs.pu.at_event, chip_set, len(own), n_others, n_unlabeled, judged_by, found
+    )  # fmt: skip
     comparison.keep(job.layout, result)
-    return result.as_json()
+    return asdict(result)
 
 
-def require_views(n_views: Mapping[str, int], methods: Sequence[str]) -> None:
+def _require_views(name: str, n: int, methods: Sequence[str]) -> None:
     """Raise TrainingError where a method compares more views of a chip than a feature set has; nothing is fitted yet."""
-    for method in methods:
-        least = 1 if method == RANKER else catalog.card(method).min_views
-        if few := [name for name, n in n_views.items() if n < least]:
+    for card in (catalog.card(method) for method in methods if method != RANKER):
+        if n < card.min_views:
             raise TrainingError(
-                f"{catalog.card(method).title} compares {least} views of each chip; {', '.join(few)} has 1.",
+                f"{card.title} compares {card.min_views} views of each chip; {name} has {n}.",
                 "Leave the method out, or make the set again with more --views.", kind="views",
             )  # fmt: skip
 
@@ -97,15 +118,7 @@ def places_by(
     method: str, inputs: RunInputs, own: NDArray[np.int64], before_a_fit: Callable[[], None] = lambda: None,
     is_cancelled: Callable[[], bool] = lambda: False,
 ) -> NDArray[np.float64]:  # fmt: skip
-    """Hold clicks out and return the mean log place of each, float64 [P], see `held_out`."""
-    return bakeoff.log_places(held_out(method, inputs, own, before_a_fit, is_cancelled))
-
-
-def held_out(
-    method: str, inputs: RunInputs, own: NDArray[np.int64], before_a_fit: Callable[[], None] = lambda: None,
-    is_cancelled: Callable[[], bool] = lambda: False,
-) -> NDArray[np.float64]:  # fmt: skip
-    """Hold clicks out and return the places of each, float64 [R, P] in (0, 1], by a method on the features of `inputs`.
+    """Hold clicks out and return the mean log place of each, float64 [P], by a method on the features of `inputs`.
 
     Args:
         own: rows of the clicks that judge, int64 [P].
@@ -117,7 +130,7 @@ def held_out(
         return score(is_out)
 
     n = len(inputs.pu.is_positive)
-    return bakeoff.held_out_places(asked, own, unlabeled_of(inputs), n, seed=_SEED)
+    return bakeoff.log_places(bakeoff.held_out_places(asked, own, unlabeled_of(inputs), n, seed=_SEED))
 
 
 def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = lambda: False) -> Score:
@@ -145,7 +158,7 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
     settings: NetworkSettings = catalog.settings_for(method, next(iter(card.presets)))
 
     def train(is_out: Bools) -> NDArray[np.floating]:
-        left = inputs.with_clicks(pu.without(is_out))
+        left = replace(inputs, pu=pu.without(is_out))
         run = Run(best_device(), _SEED, is_cancelled=is_cancelled)
         data = pu_data(
             FeatureViews(np.asarray(left.views)), left.learned_as_positive, is_excluded=left.pu.is_excluded,
@@ -153,7 +166,7 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
         )  # fmt: skip
         return fit_and_score(
             card, data, settings, run, prior=left.prior, start_k=1,
-            is_unlabeled=~left.pu.is_positive & ~left.pu.is_excluded,
+            is_unlabeled=left.is_unlabeled,
         ).scores  # fmt: skip
 
     return train

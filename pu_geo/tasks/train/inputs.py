@@ -16,8 +16,8 @@ from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.analysis.pu_criterion import is_unlabeled
 from pu_geo.errors import TrainingError
 from pu_geo.files import make_folder, remove_path
-from pu_geo.methods.catalog import MethodCard
-from pu_geo.methods.fitting import UNNAMED, pu_data
+from pu_geo.methods.catalog import MethodCard, TrainingRequest
+from pu_geo.methods.fitting import UNNAMED, pu_data, require_labels
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import (
     choices,
@@ -34,7 +34,7 @@ from pu_geo.project import (
 from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.damage_types import DamageTypes
 from pu_geo.project.layout import RCF, Layout, read_array, write_json
-from pu_geo.records import PUSet, View
+from pu_geo.records import PUSet, RunFacts, View
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
@@ -63,6 +63,8 @@ class RunInputs:
         takes_several: whether the method learns several types of one building, and buildings of which nobody said any.
         is_missing: which buildings lack which of the set's layers, bool [layers, N]; None where it is not made of layers.
         layers_lacking: how many buildings that are, in words; "" where none lacks any.
+        types_from: where `types` are from, see `TrainingRequest`.
+        held_out: rows of clicks that are not learned from, int64, rising; the run is judged by them.
     """
 
     chip_set: str
@@ -80,10 +82,17 @@ class RunInputs:
     takes_several: bool = False
     is_missing: NDArray[np.bool_] | None = None
     layers_lacking: str = ""
+    types_from: str | None = None
+    held_out: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def n_hidden(self) -> int:
         return 0 if self.is_hidden is None else int(self.is_hidden.sum())
+
+    @property
+    def is_unlabeled(self) -> NDArray[np.bool_]:
+        """Which buildings are learned from and nobody clicked as damaged, bool [N]."""
+        return ~self.pu.is_positive & ~self.pu.is_excluded
 
     def prepared(self) -> ranker.PreparedFeatures:
         """Standardise the plain features by the visible buildings: the only float32 copy of them, 2 GB of 1,000,000 buildings."""
@@ -130,7 +139,19 @@ class RunInputs:
     def start_k(self) -> int:
         """Return how many of the unlabeled a threshold to start from flags, see `estimates.start_k`; 0 where there are none."""
         share = estimates.share_to_start_from(self.views[0], self.pu.is_positive, is_excluded=self.pu.is_excluded)
-        return estimates.start_k(int((~self.pu.is_positive & ~self.pu.is_excluded).sum()), share)
+        return estimates.start_k(int(self.is_unlabeled.sum()), share)
+
+    def first_threshold(self, scores: NDArray[np.float32]) -> float:
+        """Return the threshold to start from, of the scores [N] of all chips, see `estimates.first_threshold`."""
+        return estimates.first_threshold(scores[self.is_unlabeled], self.start_k())
+
+    def facts(self, method: str, preset: str, score_type: str, threshold: float) -> RunFacts:
+        """Return what these inputs say of a run; `train.finish` adds what its scores say."""
+        return RunFacts(
+            method, preset, self.chip_set, self.pu.at_event, int(self.pu.is_positive.sum()), int(self.is_unlabeled.sum()),
+            score_type, threshold, start_k=0, n_accepted=self.n_accepted, n_hidden=self.n_hidden, feature_set=self.feature_set,
+            feature_maker=self.feature_maker, views=tuple(view.name for view in self.layers),
+        )  # fmt: skip
 
     def prior(self) -> float | None:
         """Guess the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
@@ -138,14 +159,10 @@ class RunInputs:
         By the clicks (Elkan-Noto), for methods that cannot do without; None where the clicks are too few.
         """
         share = estimates.estimated_share(self.prepared(), self.pu.is_positive, is_excluded=self.pu.is_excluded)
-        n = int((~self.pu.is_positive & ~self.pu.is_excluded).sum())
+        n = int(self.is_unlabeled.sum())
         if share is None or not self.n_accepted or n == self.n_accepted:
             return share
         return max(share * n - self.n_accepted, 0) / (n - self.n_accepted)
-
-    def with_clicks(self, pu: PUSet) -> RunInputs:
-        """Return these inputs with other clicks, before any types are read of them."""
-        return replace(self, pu=pu)
 
     def without(self, lacks_all: NDArray[np.bool_]) -> RunInputs:
         """Return these inputs with more buildings, bool [N], left out: they have none of the layers that are learned from."""
@@ -169,7 +186,7 @@ class RunInputs:
         if not types_from:
             return self
         types = store.call(layout, damage_types.read, self.pu, types_from, at_choice=self.at_choice)
-        found = replace(self, types=types, takes_several=card.several_types)
+        found = replace(self, types=types, types_from=types_from, takes_several=card.several_types)
         if types.labels is not None and card.several_types:
             return found
         return replace(found, is_accepted=None, n_passed_over=self.n_accepted)
@@ -249,6 +266,22 @@ def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = ""
     )  # fmt: skip
 
 
+def read_to_train(layout: Layout, begun: Path, request: TrainingRequest) -> tuple[RunInputs, PUData]:
+    """Read what a training learns from: its inputs, and what its method makes of them; see `read_inputs`.
+
+    Raises:
+        TrainingError: if there are too few labels, or none of the damage types that are asked for.
+    """
+    card = request.card
+    inputs = read_inputs(layout, begun, request.feature_set if request.takes_features else RCF)
+    require_labels(card, int(inputs.pu.is_positive.sum()), int(inputs.pu.is_not_damaged.sum()))
+    pu, held_out = set_aside(inputs.pu, request.hold_out, request.seed, card)
+    inputs = replace(inputs, pu=pu, held_out=held_out).with_types(layout, request.types_from, card)
+    data = inputs.data(layout, request.settings, takes_layers=card.takes_layers)
+    lacking = feature_sets.words_of_missing([view.name for view in data.views], data.is_missing)
+    return replace(inputs, layers_lacking=lacking), data
+
+
 def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the label event and the decision that a training began with; note them where the training begins now."""
     note = begun / BEGAN_WITH
@@ -295,25 +328,18 @@ def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, ND
     return pu.without(is_held_out), rows
 
 
-def unlabeled_to_judge(
-    layout: Layout, chip_set: str, pu: PUSet, held_out: NDArray[np.int64] | None, left_out: NDArray[np.bool_] | None = None
-) -> NDArray[np.int64]:
+def unlabeled_to_judge(layout: Layout, inputs: RunInputs) -> NDArray[np.int64]:
     """Return the rows of the unlabeled that a run is judged by beside its held-out clicks, int64, rising.
 
     These are not quite those that it learns from, see `is_unlabeled`.
-
-    Args:
-        chip_set: whose buildings the rows are.
-        pu: what is learned from, without the held-out clicks.
-        held_out: rows of these, int64; None for none.
-        left_out: see `RunInputs.is_hidden`; None for what the pictures hide.
     """
+    pu = inputs.pu
     answers = store.call(layout, labels.current_labels, at=pu.at_event)
-    why = assessability.reasons(chip_facts(layout, chip_set), lacks_all=left_out)
+    why = assessability.reasons(chip_facts(layout, inputs.chip_set), lacks_all=inputs.is_hidden)
     is_clicked = pu.is_positive | (why != "") & np.array(
         [answers.get(one) == "positive" for one in pu.building_ids], np.bool_
     )
-    is_clicked[held_out if held_out is not None else []] = True
+    is_clicked[inputs.held_out] = True
     is_hidden = assessability.is_hidden(pu.building_ids, answers, why)
     return np.flatnonzero(is_unlabeled(is_clicked, is_hidden))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from pu_geo.project.contents import chip_facts, optical_chips
 from pu_geo.project.layout import LAYERS, RCF, Layout, read_array, write_json
 from pu_geo.project.model_files import CARD, FILTERS, MAKER, MAX_WITH_MAKER, WEIGHTS
 from pu_geo.records import PUSet, RunFacts
+from pu_geo.tasks.train.inputs import RunInputs
 from pu_geo.tasks.train.layer_match import described
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 
@@ -43,51 +44,41 @@ _ELSEWHERE = (
 _HASHED_ROWS = 1024  # of an array at a time
 
 
-@dataclass(frozen=True)
-class Learned:
-    """What a method learned, and from what.
-
-    Attributes:
-        weights: name -> tensor, on the CPU.
-        data: what `fit` was given.
-        types_from: where damage types came from, see `TrainingRequest`; None without types.
-        at_decision: see `RunInputs`.
-        threshold: to start from where the model scores chips one by one, without the places of buildings; the run's if None.
-    """
-
-    weights: Mapping[str, torch.Tensor]
-    data: PUData
-    types_from: str | None
-    at_decision: int = 0
-    threshold: float | None = None
-
-
-def write_model(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> list[Path]:
-    """Write `model.safetensors` and `model.json` into the folder of a run, each atomically; the two are a whole model.
+def write_model(
+    layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData, state: Mapping[str, torch.Tensor], threshold: float
+) -> list[Path]:  # fmt: skip
+    """Write `model.safetensors` and `model.json` into the folder of a run, each atomically; see `card_and_weights`.
 
     Returns:
         Paths of both files.
     """
     path = layout.run(facts.run_id) / WEIGHTS
-    card, weights = card_and_weights(layout, facts, pu, learned)
+    card, weights = card_and_weights(layout, facts, inputs, data, state, threshold)
     with atomic_write(path) as temporary:
         temporary.write_bytes(weights)  # the library's own writer does not tell a full disk from other faults
     write_json(path.with_name(CARD), card)
     return [path, path.with_name(CARD)]
 
 
-def card_and_weights(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> tuple[dict[str, Any], bytes]:
+def card_and_weights(
+    layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData, state: Mapping[str, torch.Tensor], threshold: float
+) -> tuple[dict[str, Any], bytes]:  # fmt: skip
     """Return the two parts of a model.
 
     Where it takes cached features, what made these is among the tensors, unless it is too large for a model file.
+
+    Args:
+        data: what `fit` was given of `inputs`.
+        state: name -> tensor of the network.
+        threshold: to start from where the model scores chips one by one, without the places of buildings.
     """
-    tensors = {name: tensor.contiguous().cpu().numpy() for name, tensor in learned.weights.items()}
-    if isinstance(learned.data.inputs, FeatureViews):
+    tensors = {name: tensor.contiguous().cpu().numpy() for name, tensor in state.items()}
+    if isinstance(data.inputs, FeatureViews):
         tensors |= maker_of(layout, facts, MAX_WITH_MAKER - sum(array.nbytes for array in tensors.values()))
     weights = save(tensors)
-    card = _card(layout, facts, pu, learned)
+    card = _card(layout, facts, inputs, data)
     card["tensors"] = {name: {"shape": list(array.shape), "dtype": array.dtype.name} for name, array in tensors.items()}
-    card["threshold"] = facts.threshold if learned.threshold is None else round(learned.threshold, 4)
+    card["threshold"] = round(threshold, 4)
     card["sha256"] = hashlib.sha256(weights).hexdigest()
     return card, weights
 
@@ -100,17 +91,17 @@ def maker_of(layout: Layout, facts: RunFacts, most_bytes: int) -> dict[str, NDAr
     return {first + name: value for name, value in arrays.items()} if is_small else {}
 
 
-def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
-    method, inputs = catalog.card(facts.method), learned.data.inputs
+def _card(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> dict[str, Any]:
+    method, taken = catalog.card(facts.method), data.inputs
     settings = {**facts.settings, "weights_file": Path(str(facts.settings.get("weights_file", ""))).name}
     libraries = {name: metadata.version(name) for name in ("torch", "torchvision", "numpy")}
     of_run = {name: value for name, value in asdict(facts).items() if name not in _ELSEWHERE}
-    is_features = isinstance(inputs, FeatureViews)
+    is_features = isinstance(taken, FeatureViews)
     views: dict[str, Any] = (
-        {"kind": "features", "n_views": len(inputs.array), "seed": FEATURE_SEED} if is_features else {"kind": "chips"}
+        {"kind": "features", "n_views": len(taken.array), "seed": FEATURE_SEED} if is_features else {"kind": "chips"}
     )
-    if not is_features and learned.data.views:
-        views["views"] = [asdict(view) for view in learned.data.views]
+    if not is_features and data.views:
+        views["views"] = [asdict(view) for view in data.views]
     return {
         "format": model_files.FORMAT,
         "format_version": model_files.VERSION,
@@ -120,21 +111,16 @@ def _card(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[
         "variant": facts.settings.get("variant"),
         "settings": settings,
         "versions": {"pu_geo": __version__, "python": platform.python_version(), **libraries, **facts.versions},
-        "input": {**views, "shape": list(inputs.shape)},
-        "learned_from": _learned_from(layout, facts, pu, learned),
+        "input": {**views, "shape": list(taken.shape)},
+        "learned_from": _learned_from(layout, facts, inputs, data),
     }
 
 
-def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) -> dict[str, Any]:
-    chips = chips_learned(layout, facts.chip_set, learned.data)
-    with store.connect(layout) as db:
-        grid, sha256_footprints = contents.grid(db), contents.footprints_sha256(db, pu.building_ids)
-    inputs, of_set = learned.data.inputs, chip_facts(layout, facts.chip_set)
-    is_features = isinstance(inputs, FeatureViews)
-    taken = chips
-    names = [view.name for view in learned.data.views]
+def _learned_from(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> dict[str, Any]:
+    chips, pu, of_set = chips_learned(layout, facts.chip_set, data), inputs.pu, chip_facts(layout, facts.chip_set)
+    taken, names = chips, [view.name for view in data.views]
     maker: Mapping[str, Any] = facts.feature_maker
-    if is_features and maker["kind"] == LAYERS:
+    if isinstance(data.inputs, FeatureViews) and maker["kind"] == LAYERS:
         taken = read_array(layout.chips(facts.chip_set))
         names = [view["name"] for view in maker.get("chip_views", ())]
     layers = described(of_set, names)
@@ -142,20 +128,19 @@ def _learned_from(layout: Layout, facts: RunFacts, pu: PUSet, learned: Learned) 
         "chip_set": facts.chip_set,
         "bands": of_set["bands"],
         "chip_shape": list(taken.shape[1:]),
-        "gsd_m": grid.gsd_m,
+        "gsd_m": store.call(layout, contents.grid).gsd_m,
         "n_chips": len(chips),
         "n_positive": facts.n_positive,
         "n_not_damaged": int(pu.is_not_damaged.sum()),
         "n_left_out": int(pu.is_excluded.sum()),
+        "n_held_out": len(inputs.held_out),
         "n_unlabeled": facts.n_unlabeled,
         "at_event": facts.at_event,
-        "at_decision": learned.at_decision,
-        "types_from": learned.types_from,
-        "class_names": list(learned.data.class_names),
+        "at_decision": inputs.at_decision,
+        "types_from": inputs.types_from,
+        "class_names": list(data.class_names),
         "sha256_chips": sha256_of_array(chips),
-        "sha256_features": sha256_of_array(inputs.array) if is_features else None,
-        "sha256_footprints": sha256_footprints,
-        "sha256_labels": sha256_of_labels(pu, learned.data),
+        "sha256_labels": sha256_of_labels(pu, data),
         **({"layers": layers} if layers else {}),
     }
 

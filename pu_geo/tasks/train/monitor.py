@@ -32,29 +32,27 @@ class TrainingMonitor:
 
     Args:
         job: gets the contact sheets.
-        inputs: what was clicked, without the held-out clicks.
+        inputs: what was clicked, and which clicks are held out.
         data: what the method learns from.
-        held_out: rows of the held-out clicks, int64 [P].
         start_k: see `RunInputs.start_k`.
         score_type: of the method.
     """
 
     def __init__(
-        self, job: Job, inputs: RunInputs, data: PUData, held_out: NDArray[np.int64], *, start_k: int,
-        score_type: str,
+        self, job: Job, inputs: RunInputs, data: PUData, *, start_k: int, score_type: str
     ) -> None:  # fmt: skip
         self._folder, self._score_type = job.folder / CONTACT_SHEETS, score_type
         self._chips = optical_chips(job.layout, inputs.chip_set)
-        self._inputs, self._n_held_out, self._is_missing = data.inputs, len(held_out), data.is_missing
-        judged = unlabeled_to_judge(job.layout, inputs.chip_set, inputs.pu, held_out, inputs.is_hidden)
-        learned = np.flatnonzero(~inputs.pu.is_positive & ~inputs.pu.is_excluded)
+        self._inputs, self._n_held_out, self._is_missing = data.inputs, len(inputs.held_out), data.is_missing
+        judged = unlabeled_to_judge(job.layout, inputs)
+        learned = np.flatnonzero(inputs.is_unlabeled)
         either = np.union1d(judged, learned)
         rows = drawn(either)
         self._is_sampled = len(either) > len(rows)
         self._is_learned, self._is_judged = np.isin(rows, learned), np.isin(rows, judged)
         self._k = round(start_k * int(self._is_learned.sum()) / max(len(learned), 1))
         self._unlabeled = rows[self._is_judged]
-        self._rows = np.concatenate([held_out, rows])
+        self._rows = np.concatenate([inputs.held_out, rows])
 
     def __call__(self, model: TrainedModel, report: Mapping[str, object]) -> dict[str, object]:
         """Evaluate a model after an epoch.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,8 +21,7 @@ from pu_geo.methods.settings import NetworkSettings
 from pu_geo.project import contents, feature_sets
 from pu_geo.project.layout import RCF, SHARED
 from pu_geo.project.model_files import FILTERS, MAKER, Model, refusal
-from pu_geo.records import MAX_TYPE, FeatureRequest, View
-from pu_geo.tasks.imagery.features import LOCAL_DIR
+from pu_geo.records import MAX_TYPE, View
 from pu_geo.training.network import TrainedModel
 
 MAX_BANDS, SIDES_PX, MAX_SIZE = MOST_BANDS, (16, 256), 8192
@@ -36,6 +34,7 @@ MAX_FACTS = 8000  # characters of what a card says of the maker of its features
 MAX_LISTED = 256
 """Longest list of whole numbers in a network: kinds of damage, known classes. A network is built by them before it is compared."""
 _WORD = re.compile(r"[a-z0-9_-]{1,40}")
+_OF_A_PLACE = ("scale", "licence", "weights_file", "holds_imagery")  # facts of a maker in which two projects may differ
 _BAND_WORDS = {3: "post", 6: "pre+post"}
 
 
@@ -72,9 +71,9 @@ class RestoredModel:
         return _BAND_WORDS.get(self.chip_shape[0], f"{self.chip_shape[0]} bands")
 
     @property
-    def features(self) -> tuple[str, Mapping[str, object]] | None:
-        """Name and maker of the features that it takes, as a run keeps them; None where it takes chips."""
-        return None if self.bank is None else (_feature_set(self.card), self.bank.facts())
+    def features(self) -> tuple[str, Mapping[str, object]]:
+        """Name and maker of the features that it takes, as a run keeps them."""
+        return _feature_set(self.card), self.bank.facts() if self.bank else {}
 
 
 def lacking(restored: RestoredModel, facts: Mapping[str, Any]) -> NDArray[np.bool_] | None:
@@ -175,63 +174,35 @@ def _feature_set(card: Mapping[str, Any]) -> str:
 
 
 def _other_maker(found: Model, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], find_maker: FindMaker) -> Maker:
-    """Build the maker of features that are not rcf: from the file, else that of the project if it has the same weights."""
-    facts = _maker_facts(found)
-    sha256 = facts.get("weights_sha256")
+    """Build the maker of features that are not rcf: from the file, else that of the project if it makes them in the same way."""
+    facts, maker = _maker_facts(found), None
     if (
         arrays or facts.get("kind") == SHARED
     ):  # whose filters are here, and whose statistics may have stayed where they are of
         try:
-            maker: Maker | None = from_state(arrays, facts)
+            maker = from_state(arrays, facts)
         except (PuGeoError, RuntimeError, ValueError, LookupError, TypeError) as error:
             words = error.problem if isinstance(error, PuGeoError) else _first_words(error)
             raise refusal(found.name, f"does not hold what made its features ({words[:200]})") from error
-    else:
+    elif facts.get("weights_sha256"):
         maker = find_maker(_feature_set(found.card))
         mine = {} if maker is None else maker.facts()
-        if not sha256 or mine.get("weights_sha256") != sha256:
-            raise _needs_weights(found, facts)
-        others = [
-            f"{name} is {printable(mine[name])} here, {printable(facts.get(name))} there"
-            for name in mine
-            if name not in ("scale", "licence", "weights_file", "holds_imagery") and mine[name] != facts.get(name)
-        ]
-        if others:
-            words = f"takes features of {_feature_set(found.card)} that are made in another way here ({'; '.join(others)})"
-            raise refusal(found.name, words, _made_again(found, facts), kind="weights")
-        if isinstance(maker, NetworkMaker):
-            if not is_scale(facts.get("scale")):
-                raise refusal(found.name, "does not say by what its features are multiplied")
-            maker = replace(maker, scale=facts["scale"])  # fitted to the chips there
-    if maker is None or maker.n_features != shape[0]:
+        if any(mine[name] != facts.get(name) for name in mine if name not in _OF_A_PLACE):
+            maker = None
+    if maker is None:
+        kind, file, sha256 = (printable(facts.get(name) or "unknown") for name in ("kind", "weights_file", "weights_sha256"))
+        raise refusal(
+            found.name, f"takes features of the weights {file} (sha256 {sha256[:64]}), which it does not hold",
+            f"Get that file, make the set {_feature_set(found.card)} by it here (`pu-geo features P.pugeo --backbone {kind} "
+            f"--weights {file}`), then apply the model again.", kind="weights",
+        )  # fmt: skip
+    if isinstance(maker, NetworkMaker) and not arrays:
+        if not is_scale(facts.get("scale")):
+            raise refusal(found.name, "does not say by what its features are multiplied")
+        maker = replace(maker, scale=facts["scale"])  # fitted to the chips there
+    if maker.n_features != shape[0]:
         raise refusal(found.name, f"holds a maker of other features than the {shape[0]} its network takes")
     return maker
-
-
-def _needs_weights(found: Model, facts: Mapping[str, Any]) -> ModelError:
-    """Return the error that says which weights file a model needs."""
-    file, sha256 = (printable(facts.get(name) or "unknown") for name in ("weights_file", "weights_sha256"))
-    words = f"takes features of the weights {file} (sha256 {sha256[:64]}), which it does not hold"
-    return refusal(found.name, words, _made_again(found, facts), kind="weights")
-
-
-def _made_again(found: Model, facts: Mapping[str, Any]) -> str:
-    """Return the hint that says how to make the features that a model takes."""
-    kind, config, first = str(facts.get("kind")), facts.get("config"), "Get that file"
-    options: dict[str, object] = {"backbone": kind, "weights": facts.get("weights_file") or "unknown"}
-    usual: dict[str, object] = {"pool": "mean", "layer": "", "size": 0, "dates": "both", "views": FeatureRequest.n_views}
-    if kind == LOCAL_DIR:
-        options, first = {"backbone": f"{LOCAL_DIR}:FOLDER"}, "Get the FOLDER of that file, with its config.json"
-        usual["size"] = config.get("size_px") if isinstance(config, dict) else 0  # the network's own
-    elif not kind.startswith("resnet"):
-        return "They were learned from the chips there: ask for a model of features that can be made here."
-    given = {**usual, **facts, "size": facts.get("size_px", 0), "views": found.card["input"].get("n_views", usual["views"])}
-    options |= {name: given[name] for name in usual if given[name] != usual[name]}
-    words = " ".join(f"--{option} {shlex.quote(printable(value))}" for option, value in options.items())
-    return (
-        f"{first}, make the same features here first (`pu-geo features P.pugeo {words}`, set {_feature_set(found.card)}), "
-        "then apply the model again."
-    )
 
 
 def most_work(banks: Sequence[RcfBank]) -> int:

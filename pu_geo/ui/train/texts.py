@@ -259,22 +259,22 @@ BY_PATH, UPLOAD = "By path", "Upload"
 MODEL_FILE = "Model file"
 SCORE_ALL = "Score all buildings"
 CLUSTER_ABOUT = "On a cluster, its computers make the features that a model takes, or score the chips."
-IMPORT_NOTE = "Makes a run. It needs chips of the model's bands and size, and learns nothing from your labels."
+IMPORT_NOTE = (
+    "Makes a run. It needs chips of the model's bands and size, and learns nothing from your labels. The folder of another copy of this "
+    "project gives its newest run."
+)
 
 # Comparison of features
 
 COMPARE_FEATURES = "Compare features on your own clicks"
-COMPARE_FEATURES_NOTE = (
-    "Each feature set is fitted without some of your clicks. How high these rank among the buildings not reviewed shows which "
-    "features find damage by themselves. Answers to the queue do not count: a ranking proposed them."
+COMPARED = "Compare"
+COMPARED_OF = {"features": "feature sets", "layers": "what each layer adds"}
+COMPARE_NOTE = (
+    "Each feature set, or all layers and all but one, is fitted without some of your clicks. How high these rank among the buildings "
+    "not reviewed shows what finds damage. Answers to the queue do not count: a ranking proposed them."
 )
 COMPARED_METHODS = "Methods"
-COMPARED_METHODS_HELP = "NcPU and PUCL train fifteen times for each feature set, which takes minutes."
-COMPARE_LAYERS = "What does each layer add?"
-COMPARE_LAYERS_NOTE = (
-    "The ranking is fitted with all layers, and with all but one, each time without some of your clicks. Where these clicks rank "
-    "higher with a layer, it helps to find damage. The features of all layers are made first where they are not there yet."
-)
+COMPARED_METHODS_HELP = "NcPU and PUCL train fifteen times for each row of the result, which takes minutes."
 COMPARE_BUTTON = "Compare"
 NOT_COMPARED = "No comparison yet."
 USE_FEATURES = "Use {name}"

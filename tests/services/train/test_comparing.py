@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +13,18 @@ import small_parts
 from comparison_parts import BETTER, set_project
 from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from numpy.typing import NDArray
-from small_parts import add_chips, answer, click, facts_of, op_of, square_table, unheld_job
+from small_parts import add_chips, answer, click, facts_of, op_of, square_table
 
 from pu_geo import jobs, wording
-from pu_geo.analysis.bakeoff import Interval, Verdict
+from pu_geo.analysis.bakeoff import Interval
 from pu_geo.analysis.pu_criterion import pu_criterion
 from pu_geo.errors import ProjectError, PuGeoError, TrainingError
 from pu_geo.project import contents, decisions, labels, pseudo_positives, runs, store
 from pu_geo.project.layout import Layout, write_json
 from pu_geo.services.damage_map import auditing
+from pu_geo.services.imagery import features
 from pu_geo.services.train import comparing
 from pu_geo.services.train import feature_comparison as comparison
-from pu_geo.services.train import layer_comparison as by_layer
 
 
 def scores_of(layout: Layout, run_id: str = RUN) -> NDArray[np.float32]:
@@ -161,19 +161,12 @@ def test_one_audit_judges_both_runs(mapped: Layout) -> None:
     assert comparing.share_words(audited.recall).startswith(f"{wording.percent(audited.recall.value)} (")
 
 
-def test_a_curve_comes_from_the_run_or_else_from_its_job(mapped: Layout) -> None:
+def test_a_curve_is_what_the_run_kept_and_nothing_else(mapped: Layout) -> None:
     assert comparing.curve(mapped, RUN) == []
-    folder = unheld_job(mapped, "train", {})
-    (folder / "events.jsonl").write_text(
-        '{"event": "launched", "at": "2026-01-01T00:00:00Z"}\n'
-        '{"event": "epoch", "at": "2026-01-01T00:00:01Z", "stage": "training", "epoch": 1, "loss": 2.0}\n'
-        f'{{"event": "done", "at": "2026-01-01T00:00:01Z", "result": {{"run_id": "{RUN}"}}}}\n'
-    )
-    assert [one["loss"] for one in comparing.curve(mapped, RUN)] == [2.0]
     kept = mapped.run(RUN) / "curve.json"
-    for text in ("{half", '{"epoch": 1}', "[]"):
+    for text in ("{half", '{"epoch": 1}', "[]", "5"):
         kept.write_text(text)
-        assert [one["loss"] for one in comparing.curve(mapped, RUN)] == [2.0], "what is no curve is passed over"
+        assert comparing.curve(mapped, RUN) == [], "what is no curve is passed over"
     write_json(kept, [{"epoch": 1, "loss": 3.0, "at": "now"}, {"loss": 1}, {"epoch": "x"}, None])
     assert comparing.curve(mapped, RUN) == [{"epoch": 1, "loss": 3.0}]
 
@@ -242,21 +235,20 @@ def test_what_cannot_be_compared_is_refused_before_there_is_a_job(
 ) -> None:
     layout = set_project(tmp_path, n_clicks=n_clicks)
     answer(layout, *(op_of(f"b{i}", shown="exploit") for i in range(20, 30)))  # which are no clicks of one's own
-    for service in (comparison, by_layer):
-        with pytest.raises(TrainingError, match=problem):
-            service.start(layout, methods)
-        assert service.last(layout) is None
+    with pytest.raises(TrainingError, match=problem):
+        comparison.start(layout, "layers", methods)
+    assert comparison.last(layout, "layers") is None
     assert not jobs.all_jobs(layout)
 
 
 def test_a_comparison_needs_chips_layers_and_enough_buildings(project: Layout) -> None:
     with pytest.raises(ProjectError, match="chips"):
-        comparison.require(project, ["ranker"])
+        comparison.require(project, "features", ["ranker"])
     add_chips(project, [f"b{i}" for i in range(20)], bands="pre+post")
     click(project, *(f"b{i}" for i in range(8)))
-    comparison.require(project, ["ranker"])
+    comparison.require(project, "features", ["ranker"])
     with pytest.raises(TrainingError, match=r"one layer, pre\+post: there is nothing to leave out"):
-        by_layer.require(project, ["ranker"])
+        comparison.require(project, "layers", ["ranker"])
     for n_unlabeled, n_positive, problem in ((4, 8, "5 buildings not reviewed at least"), (5, 6, "held out there are 4")):
         comparison.require_clicks(8, n_positive + 1, n_unlabeled + 1, ["propagation"])
         with pytest.raises(TrainingError, match=problem):
@@ -266,45 +258,54 @@ def test_a_comparison_needs_chips_layers_and_enough_buildings(project: Layout) -
 def test_a_job_gets_the_methods_that_were_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[object] = []
     monkeypatch.setattr(jobs, "start", lambda _, task, args: started.append((task, args)) or "id")
-    assert comparison.start(set_project(tmp_path, n_clicks=8), ["ranker"]) == "id"
-    assert started == [("compare_features", {"methods": ["ranker"]})]
+    assert comparison.start(set_project(tmp_path, n_clicks=8), "features", ["ranker"]) == "id"
+    assert started == [("compare_features", {"of": "features", "methods": ["ranker"]})]
 
 
-def compared(kind: str, **more: object) -> comparison.Comparison:
-    place = {"rcf": Interval(0.2, 0.1, 0.3), BETTER: Interval(0.05, 0.01, 0.0996)}
-    rows = [comparison.Row(name, "ranker", place[name], 1.25) for name in ("rcf", BETTER)]
-    differences = {BETTER: Interval(-0.5, -0.8, -0.2)}
-    verdict = Verdict(kind, BETTER if kind == "better" else "rcf", differences)  # type: ignore[arg-type]
-    found = comparison.Comparison("2026-01-01T00:00:00.000Z", 62, "set", 62, 3, 38, rows, "ranker", verdict)
+def compared(low: float, high: float, **more: object) -> comparison.Comparison:
+    first = comparison.Row("rcf", "ranker", Interval(0.2, 0.1, 0.3), Interval(0.0, 0.0, 0.0))
+    other = comparison.Row(BETTER, "ranker", Interval(0.05, 0.01, 0.0996), Interval((low + high) / 2, low, high))
+    found = comparison.Comparison("features", "2026-01-01T00:00:00.000Z", 62, "set", 62, 3, 38, "ranker", [first, other])
     return replace(found, **more)  # type: ignore[arg-type]
 
 
-def test_the_verdict_is_one_sentence_and_the_table_has_the_best_first() -> None:
-    found = compared("better")
-    assert comparison.Comparison.from_json(found.as_json()) == found
-    assert comparison.verdict_words(found) == (
-        f"{BETTER} is better than rcf: a held-out click is in the top 5.0 % instead of the top 20 % "
-        "(instant ranker, 62 clicks, 95% interval)."
-    )
-    assert comparison.verdict_words(compared("same")).startswith("No difference seen, use either (instant ranker")
-    assert comparison.verdict_words(compared("few")).startswith("Not enough clicks to choose by: 62 of your own")
-    alone = replace(found, verdict=Verdict("same", "rcf", {}))
-    assert comparison.verdict_words(alone).startswith("There is one feature set, rcf")
+def test_what_is_better_is_said_by_the_interval_and_the_table_has_the_best_first() -> None:
+    found = compared(-0.8, -0.2)
+    assert comparison.Comparison.from_json(asdict(found)) == found
+    by = "(instant ranker, 62 clicks, 95% interval)."
+    words = "{}: a held-out click is typically in the top 5.0 %; {}: in the top 20 % " + by
+    assert comparison.verdict_words(found) == [words.format(BETTER, "rcf")]
+    assert comparison.verdict_words(compared(-0.2, 0.8)) == [f"No difference found between {BETTER} and rcf {by}"]
+    few, alone = compared(-0.8, -0.2, n_clicks=59), replace(found, rows=found.rows[:1])
+    assert (comparison.verdict_words(few)[0], few.picked) == (
+        "Not enough clicks to judge by: 59 of your own, and it takes 60.", "rcf",
+    )  # fmt: skip
+    assert comparison.verdict_words(alone) == ["There is one feature set, rcf: nothing to choose between."]
     cells = [list(row.values()) for row in comparison.table(found)]
-    assert cells == [
-        [BETTER, "Instant ranker", "top 5.0 % (1.0 to 10)", "1.2"], ["rcf", "Instant ranker", "top 20 % (10 to 30)", "1.2"],
-    ]  # fmt: skip
+    assert cells == [[BETTER, "Instant ranker", "top 5.0 % (1.0 to 10)"], ["rcf", "Instant ranker", "top 20 % (10 to 30)"]]
     assert "62 clicks of your own" in comparison.how_made(found)
     assert "3 that the queue proposed" in comparison.how_made(found)
-    assert "queue" not in comparison.how_made(compared("better", n_others=0))
+    assert "queue" not in comparison.how_made(replace(found, n_others=0))
+    best, worse = reversed(found.rows)
+    layers = [
+        replace(best, name="", difference=Interval(0, 0, 0)),
+        replace(worse, name="sar", difference=Interval(0.5, 0.2, 0.8)),
+    ]
+    by_layer = replace(found, of="layers", rows=layers)
+    assert comparison.verdict_words(by_layer) == [words.format("all layers", "without sar")]
+    assert comparison.table(by_layer)[0]["layers"] == "all layers"
 
 
 def test_a_comparison_that_is_out_of_date_says_why_and_proposes_nothing(tmp_path: Path) -> None:
     layout = set_project(tmp_path)
-    found = compared("better")
+    found = compared(-0.8, -0.2)
     assert comparison.what_changed(layout, found) == ""
     assert comparison.proposed(layout, found) == BETTER
-    assert comparison.proposed(layout, compared("same")) == ""
+    worse = compared(0.2, 0.8)
+    assert comparison.proposed(layout, worse) == ""
+    features.choose(layout, BETTER)
+    assert comparison.proposed(layout, worse) == "rcf", "another one is in use that is worse"
+    features.choose(layout, "rcf")
     for less, words in (
         ({"rows": found.rows[:1]}, "Feature sets were made or removed"),
         ({"chip_set": "old"}, "Chips were cut anew"),
@@ -314,29 +315,4 @@ def test_a_comparison_that_is_out_of_date_says_why_and_proposes_nothing(tmp_path
         assert comparison.proposed(layout, other) == ""
     click(layout, "b99", label="not_damaged")  # as many own clicks as before
     assert comparison.what_changed(layout, found).startswith("There are new answers since")
-    click(layout, "b90")
-    assert comparison.what_changed(layout, found).startswith("There are 63 by now")
-
-
-def test_what_a_layer_adds_follows_the_interval() -> None:
-    row = by_layer.LayerRow("dsm", "propagation", 0.6, 0.5, Interval(0.1, 0.02, 0.2))
-    worse, same = (
-        replace(row, gain=Interval(mean, low, high)) for mean, low, high in ((-0.1, -0.2, -0.02), (0.1, -0.02, 0.2))
-    )
-    better = replace(row, layer="sar", gain=Interval(0.3, 0.1, 0.4))
-    by_ranker = replace(row, method="ranker")
-    found = by_layer.LayerComparison("2026-01-01", 0, "set", "layers-1", 12, 0, 100, [row, better, by_ranker], {"sar": 7})
-    assert by_layer.LayerComparison.from_json(found.as_json()) == found
-    assert by_layer.judged(found, row) == "dsm adds to the ranking: AP +0.10, 95 % interval +0.02 to +0.20."
-    assert by_layer.judged(found, worse).startswith("The ranking is better without dsm: AP -0.10")
-    assert by_layer.judged(found, same).startswith("No difference found with or without dsm")
-    assert len(by_layer.verdict_words(found)) == 2
-    few = replace(found, n_clicks=9)
-    assert by_layer.verdict_words(few) == ["Not enough answers to judge: 9 held-out clicks, and it takes 10."]
-    assert "judge" not in by_layer.verdict_words(replace(found, n_clicks=10))[0]
-    cells = [list(line.values()) for line in by_layer.table(found)]
-    assert cells == [
-        ["sar", "Propagated ranking", "0.60", "0.50", "+0.30 (+0.10 to +0.40)", "7"],
-        ["dsm", "Propagated ranking", "0.60", "0.50", "+0.10 (+0.02 to +0.20)", "0"],
-        ["dsm", "Instant ranker", "0.60", "0.50", "+0.10 (+0.02 to +0.20)", "0"],
-    ]
+    assert comparison.proposed(layout, found) == ""

@@ -18,23 +18,25 @@ from pu_geo.errors import JobCancelled, TrainingError
 from pu_geo.project import feature_sets, store
 from pu_geo.project.layout import write_array
 from pu_geo.services.train import feature_comparison as comparison
-from pu_geo.services.train import layer_comparison
+from pu_geo.tasks.job import Job
 from pu_geo.tasks.train import compare_features as task
 from pu_geo.tasks.train.inputs import read_inputs
 
-compare = task.compare_features
+
+def compare(job: Job, methods: Sequence[str], of: str = "features") -> dict[str, object]:
+    return task.compare_features(job, of=of, methods=methods)
 
 
 def test_the_better_set_is_picked_and_nothing_is_chosen(tmp_path: Path) -> None:
     layout = set_project(tmp_path)
     result = compare(job_of(layout), methods=["ranker"])
-    found = comparison.last(layout)
+    found = comparison.last(layout, "features")
     assert found is not None
-    assert found.as_json() == result
-    assert (found.verdict.kind, found.verdict.name) == ("better", BETTER)
+    assert comparison.Comparison.from_json(result) == found
+    assert found.picked == BETTER
     assert (found.n_clicks, found.n_others, found.judged_by) == (clicks_of(layout), 0, "ranker")
-    assert found.of(BETTER).place.mean < found.of("rcf").place.mean
-    assert [row.features for row in found.rows] == ["rcf", BETTER]
+    assert [row.name for row in found.rows] == ["rcf", BETTER]
+    assert found.rows[1].place.mean < found.rows[0].place.mean
     with store.connect(layout) as db:
         assert feature_sets.chosen(db) == "rcf"
 
@@ -100,7 +102,7 @@ def test_what_cannot_be_compared_is_refused_before_anything_is_fitted(
         compare(job_of(layout), methods=["ranker", "pucl"])
     with pytest.raises(TrainingError, match="There is no method 'nothing'"):
         compare(job_of(layout), methods=["nothing"])
-    assert comparison.last(layout) is None
+    assert comparison.last(layout, "features") is None
 
 
 @pytest.mark.parametrize(("method", "n_done"), [("ranker", 1), ("propagation", 0)])
@@ -109,7 +111,13 @@ def test_cancel_ends_it_at_the_fit_that_runs_and_keeps_the_last_result(
 ) -> None:
     layout = set_project(tmp_path, n_clicks=10)
     compare(job_of(layout), methods=["ranker"])
-    before, job, scorer, begun, done = comparison.last(layout), job_of(layout), task.scorer, list[Any](), list[Any]()
+    before, job, scorer, begun, done = (
+        comparison.last(layout, "features"),
+        job_of(layout),
+        task.scorer,
+        list[Any](),
+        list[Any](),
+    )
 
     def cancelling(*given: Any) -> Any:
         score = scorer(*given)
@@ -125,40 +133,40 @@ def test_cancel_ends_it_at_the_fit_that_runs_and_keeps_the_last_result(
     with pytest.raises(JobCancelled):
         compare(job, methods=[method])
     assert (len(begun), len(done)) == (1, n_done)
-    assert comparison.last(layout) == before
+    assert comparison.last(layout, "features") == before
 
 
 @pytest.mark.slow
 def test_trained_methods_are_compared_and_the_default_one_judges(tmp_path: Path) -> None:
     layout = set_project(tmp_path, n_clicks=10)
     found = comparison.Comparison.from_json(compare(job_of(layout), methods=["ranker", "linear", "propagation"]))
-    assert [(row.features, row.method) for row in found.rows] == [
+    assert [(row.name, row.method) for row in found.rows] == [
         (name, method) for name in ("rcf", BETTER) for method in ("ranker", "linear", "propagation")
     ]
     assert found.judged_by == "propagation"
     assert all(0 < row.place.low <= row.place.mean <= row.place.high <= 1 for row in found.rows)
-    assert found.of(BETTER, "linear").place.mean < found.of("rcf", "linear").place.mean
+    rcf, better = (row.place.mean for row in found.rows if row.method == "linear")
+    assert better < rcf
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_a_layer_that_shows_damage_adds_and_a_useless_one_is_not_blamed(run: CommandLine, tmp_path: Path) -> None:
     layout = small_project(tmp_path / "event.pugeo", 120)
-    _, lacks = with_layers(layout, 120, n_clicks=20, optical=12.0, missing=0.2)
+    with_layers(layout, 120, n_clicks=20, optical=12.0, missing=0.2)
     result = run.json("compare-features", layout.folder, "--layers", "--methods", "ranker")
-    found = layer_comparison.last(layout)
+    found = comparison.last(layout, "layers")
     assert found is not None
-    assert found.as_json() == result
-    rows = {row.layer: row for row in found.rows}
-    assert list(rows) == ["pre+post", "sar-post", "dsm"]
-    sar = rows["sar-post"]
-    assert sar.gain.mean == pytest.approx(sar.ap - sar.ap_without)
-    assert sar.gain.low > 0
-    assert rows["dsm"].gain.mean > -0.05
+    assert comparison.Comparison.from_json(result) == found
+    rows = {row.name: row.difference for row in found.rows}
+    assert list(rows) == ["", "pre+post", "sar-post", "dsm"]
+    assert rows["sar-post"].low > 0, "a held-out click comes later without it"
+    assert rows["dsm"].mean < 0.1
     assert (found.n_clicks, found.n_others, found.n_unlabeled) == (20, 0, 100)
-    assert found.n_lacking == {"pre+post": 0, "sar-post": lacks.sum(), "dsm": 0}
-    assert [one.name for one in feature_sets.all_sets(layout, "set")] == ["rcf", found.features], "made on the way"
-    assert found.features == layer_set(layout, n_views=17)
-    assert "AP with all layers" in run.text("compare-features", layout.folder, "--layers", "--methods", "ranker")
+    assert [one.name for one in feature_sets.all_sets(layout, "set")] == ["rcf", layer_set(layout, n_views=17)], (
+        "made on the way"
+    )
+    out = run.text("compare-features", layout.folder, "--layers", "--methods", "ranker")
+    assert "all layers: a held-out click is typically in the top" in out
     click(layout, "b50")
-    assert layer_comparison.what_changed(layout, found) == "There are new answers since: compare again."
+    assert comparison.what_changed(layout, found) == "There are new answers since: compare again."

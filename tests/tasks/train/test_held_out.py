@@ -12,6 +12,7 @@ import pytest
 from model_parts import array_of, job_of, with_chips
 from small_parts import click, facts_of
 
+from pu_geo.analysis.estimates import first_threshold
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.project import runs
@@ -21,7 +22,7 @@ from pu_geo.services.train import comparing
 from pu_geo.tasks.train import train
 from pu_geo.tasks.train.inputs import RunInputs, read_inputs, set_aside, unlabeled_to_judge
 from pu_geo.tasks.train.monitor import TrainingMonitor, contact_sheet, png_of
-from pu_geo.tasks.train.train import Outcome, finish, first_threshold
+from pu_geo.tasks.train.train import finish
 from pu_geo.training.data import FeatureViews, PUData
 
 NCPU: dict[str, Any] = {"method": "ncpu", "preset": "quick", "overrides": {"epochs": "24", "batch_size": "10"}}
@@ -128,10 +129,10 @@ class Ordered:
 EARLY, LATE = ({"stage": "training", "epoch": epoch, "epochs": 10} for epoch in (1, 10))
 
 
-def watched(layout: Layout, inputs: RunInputs, held_out: Any, start_k: int, score_type: str = "pu_probability") -> Any:
+def watched(layout: Layout, inputs: RunInputs, start_k: int, score_type: str = "pu_probability") -> Any:
     """Return a monitor of the job "look"."""
     data = PUData(FeatureViews(inputs.views), inputs.pu.is_positive, inputs.pu.is_excluded)
-    return TrainingMonitor(job_of(layout, "look"), inputs, data, held_out, start_k=start_k, score_type=score_type)
+    return TrainingMonitor(job_of(layout, "look"), inputs, data, start_k=start_k, score_type=score_type)
 
 
 def test_a_look_sees_held_out_clicks_alarms_and_the_right_chips(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,8 +144,8 @@ def test_a_look_sees_held_out_clicks_alarms_and_the_right_chips(chipped: Layout,
     values = np.linspace(0, 1, 20).astype(np.float16)
     nothing = np.zeros(20, np.bool_)
     pu = PUSet([f"b{i}" for i in range(20)], nothing, nothing, np.arange(20) < 10, 1)
-    inputs = RunInputs("set", np.repeat(values[None, :, None], 2, axis=0), pu)
-    watch = watched(chipped, inputs, np.arange(10), 5)
+    inputs = RunInputs("set", np.repeat(values[None, :, None], 2, axis=0), pu, held_out=np.arange(10))
+    watch = watched(chipped, inputs, 5)
     early, late = watch(Ordered(), EARLY), watch(Ordered(), LATE)
     assert "alarms" not in early
     assert {alarm["name"] for alarm in late["alarms"]} >= {"calls_all", "embeddings"}
@@ -153,8 +154,8 @@ def test_a_look_sees_held_out_clicks_alarms_and_the_right_chips(chipped: Layout,
     np.testing.assert_array_equal(shown[1], chips[[10, 11, 12, 13, 14]])
     names = [path.name for path in sorted((chipped.jobs / "look" / "looks").iterdir())]
     assert names == ["training-0001.png", "training-0010.png"]
-    no_numbers = replace(inputs, views=np.full((1, 20, 3), np.nan, np.float16))
-    assert watched(chipped, no_numbers, np.arange(0), 2, "linear")(Ordered(), LATE) == {}
+    no_numbers = replace(inputs, views=np.full((1, 20, 3), np.nan, np.float16), held_out=np.arange(0))
+    assert watched(chipped, no_numbers, 2, "linear")(Ordered(), LATE) == {}
 
 
 @pytest.fixture
@@ -174,14 +175,14 @@ def test_the_run_the_live_look_and_a_comparison_judge_it_alike(partly_audited: L
     inputs = read_inputs(layout)
     assert np.flatnonzero(inputs.pu.is_excluded).tolist() == [15, 17, 18]
     pu, held_out = set_aside(inputs.pu, 10, 0, catalog.card("ncpu"))
-    assert unlabeled_to_judge(layout, "set", pu, held_out).tolist() == [15, 16, 19]
     views = np.linspace(1, 0, 20).astype(np.float16)[None, :, None]
     scores, embeddings = views[0, :, 0].astype(np.float32), np.eye(20, dtype=np.float32)
-    inputs = replace(inputs, pu=pu, views=views)
-    live = watched(layout, inputs, held_out, 1)(Ordered(), EARLY)
-    threshold = first_threshold(scores, pu, 1)
-    outcome = Outcome("ncpu", "quick", scores, embeddings, "pu_probability", threshold, held_out=held_out)
-    one, two = (str(finish(job_of(layout, name), inputs, 0.0, outcome)["run_id"]) for name in ("one", "two"))
+    inputs = replace(inputs, pu=pu, held_out=held_out, views=views)
+    assert unlabeled_to_judge(layout, inputs).tolist() == [15, 16, 19]
+    live = watched(layout, inputs, 1)(Ordered(), EARLY)
+    facts = inputs.facts("ncpu", "quick", "pu_probability", first_threshold(scores[inputs.is_unlabeled], 1))
+    arrays = {"scores": scores, "embeddings": embeddings}
+    one, two = (str(finish(job_of(layout, name), inputs, 0.0, facts, arrays)["run_id"]) for name in ("one", "two"))
     judged = facts_of(layout, one).judgement
     assert (judged["n_held_out"], judged["recall"]) == (10, 1.0)
     assert judged["share_called"] == pytest.approx(2 / 3)  # b15, which an audit alone answered, and b16

@@ -84,7 +84,7 @@ def test_a_model_masks_what_buildings_lack_and_knows_those_it_learned_from(
     other = other_with_layers(tmp_path / "other.pugeo", missing=200)
     np.testing.assert_allclose(array_of(other, applied(other, path)), array_of(once.layout, run_id), atol=1e-6)
     here = facts_of(once.layout, applied(once.layout, path, f"again-{on_features}"))
-    assert "learned on these same buildings" in " ".join(here.warnings)
+    assert "trained on the chips and answers of this project" in " ".join(here.warnings)
     write_array(other.chips("set"), 255 - np.load(other.chips("set")))
     there = facts_of(other, applied(other, path, "inverted"))
     assert "learned on another set of buildings" in " ".join(there.warnings)

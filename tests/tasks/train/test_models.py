@@ -17,11 +17,11 @@ from small_parts import facts_of, in_tiers, small_project
 
 from pu_geo.errors import ModelError, ProjectError
 from pu_geo.methods import catalog
-from pu_geo.project import contents, model_files, runs, store
+from pu_geo.project import model_files, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.tasks.train import restored_model
 from pu_geo.tasks.train import train as train_task
-from pu_geo.tasks.train.apply_model import apply_model, check_model
+from pu_geo.tasks.train.apply_model import apply_model
 from pu_geo.tasks.train.restored_model import RestoredModel, restore
 from pu_geo.training.backbones import new_backbone
 
@@ -76,16 +76,13 @@ def test_the_card_says_what_was_learned_from_and_is_in_the_manifest(chipped: Lay
     assert (card["device"], card["threshold"], card["settings"]) == (facts.device, facts.threshold, facts.settings)
     assert {"pu_geo", "torch", "numpy", "python"} <= card["versions"].keys()
     assert card["input"] == {"kind": "features", "n_views": N_VIEWS, "seed": 0, "shape": [16]}
-    with store.connect(chipped) as db:
-        sha256_footprints = contents.footprints_sha256(db, [f"b{i}" for i in range(N)])
     states = ["damaged"] * 6 + ["unlabeled"] * 8 + ["not damaged"] * 6
     lines = "".join(f"b{i}\t{state}\n" for i, state in enumerate(states))
     assert there == {
         "chip_set": "set", "bands": "pre+post", "chip_shape": [6, SIDE_PX, SIDE_PX], "gsd_m": 0.5, "n_chips": 20,
         "n_positive": 6, "n_not_damaged": 6, "n_left_out": 0, "n_unlabeled": 14, "at_event": 12, "at_decision": 0,
-        "types_from": None, "class_names": ["not damaged", "damaged"], "sha256_footprints": sha256_footprints,
+        "types_from": None, "class_names": ["not damaged", "damaged"], "n_held_out": 0,
         "sha256_chips": hashlib.sha256(np.load(chipped.chips("set")).tobytes()).hexdigest(),
-        "sha256_features": hashlib.sha256(np.load(chipped.features("set")).tobytes()).hexdigest(),
         "sha256_labels": hashlib.sha256(lines.encode()).hexdigest(),
     }  # fmt: skip
     manifest = json.loads((chipped.run(run_id) / "manifest.json").read_text())["sha256"]
@@ -124,7 +121,7 @@ def test_a_network_starts_from_the_backbone_of_a_model_and_no_path_of_this_machi
 def test_another_project_scores_its_buildings_by_the_model(once: TrainedOnce, other: Layout, tmp_path: Path) -> None:
     run_id = once.run("ncpu")
     path = exported(once.layout, run_id, tmp_path / "m.pugeo-model.zip")
-    with_chips(other)  # the same chips, with filters of its own
+    with_chips(other, is_clicked=False)  # the same chips, with filters of its own
     np.savez(other.filters("set"), allow_pickle=False)
     applied = str(apply_model(job_of(other, "apply"), path=path)["run_id"])
     for name in ("scores", "embeddings"):
@@ -193,19 +190,6 @@ def test_other_pixels_and_other_light_are_said(once: TrainedOnce, other: Layout,
     warnings = "\n".join(facts_of(other).warnings)
     assert "knows pixels of 0.10 m; here they have 0.50 m" in warnings
     assert "band 5 has a mean of 255 here" in warnings
-
-
-def test_check_says_what_a_model_needs(once: TrainedOnce, tmp_path: Path) -> None:
-    card, weights = once.parts("linear")
-    told = json.loads(card) | {"run_id": "\x1b[2Jrun"}
-    model_files.write(tmp_path / "m.zip", json.dumps(told).encode(), weights)
-    found = check_model(tmp_path / "m.zip")
-    assert {name: found[name] for name in found if name not in ("created_at", "features", "sha256")} == {
-        "file": "m.zip", "method": "linear", "title": catalog.card("linear").title, "preset": "quick", "run_id": "?[2Jrun",
-        "made_with": told["versions"]["pu_geo"], "bands": "pre+post", "chip_shape": [6, SIDE_PX, SIDE_PX], "gsd_m": 0.5,
-        "n_positive": 6, "n_chips": 20,
-    }  # fmt: skip
-    assert "rcf" in str(found["features"])
 
 
 def test_a_model_whose_filters_were_not_kept_stays_at_home(chipped: Layout) -> None:

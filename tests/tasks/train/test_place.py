@@ -28,7 +28,6 @@ from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.train import run_card, training
 from pu_geo.tasks.damage_map.publish import publish
 from pu_geo.tasks.train.apply_model import apply_model
-from pu_geo.tasks.train.import_run import import_run
 from pu_geo.tasks.train.inputs import places
 from pu_geo.tasks.train.train import train
 
@@ -119,7 +118,7 @@ def test_the_model_is_without_it(once: tuple[Layout, str, str], tmp_path: Path) 
     assert cards[0]["sha256"] == cards[1]["sha256"]
     with np.errstate(all="ignore"):
         applied = str(apply_model(job_of(layout, "apply"), path=exported(layout, on, tmp_path / "m.zip"))["run_id"])
-    assert place_of(layout, applied) == place.unused("a model from elsewhere scores buildings one by one")
+    assert place_of(layout, applied) == place.unused("a model alone scores buildings one by one")
 
 
 def test_a_run_of_a_copy_comes_without_it(once: tuple[Layout, str, str]) -> None:
@@ -127,10 +126,9 @@ def test_a_run_of_a_copy_comes_without_it(once: tuple[Layout, str, str]) -> None
     other = copy_of(layout)
     run_id = trained(other, name="elsewhere")
     assert place_of(other)["used"]
-    assert import_run(job_of(layout, "came"), folder=str(other.folder), run_id=run_id)["run_id"] == run_id
-    np.testing.assert_array_equal(array_of(layout, run_id), array_of(other, run_id, "scores_alone"))
-    assert place_of(layout, run_id) == place.unused("an imported run has the scores of its model alone")
-    assert not (layout.run(run_id) / "scores_alone.npy").exists()
+    came = str(apply_model(job_of(layout, "came"), path=str(other.run(run_id)))["run_id"])
+    assert place_of(layout, came) == place.unused("a model alone scores buildings one by one")
+    assert facts_of(layout, came).from_model is None
 
 
 def test_an_audit_and_its_size_are_designed_by_the_scores_without_it(
