@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pu_geo.methods import catalog
-from pu_geo.services.damage_map import damage_types
+from pu_geo.services.damage_map import damage_map, damage_types
 from pu_geo.services.project import choices
 from pu_geo.services.train import training
 from pu_geo.ui.damage_map import texts as map_texts
@@ -115,4 +115,4 @@ def choose_thresholds(page, village, run_id: str) -> None:
 
 
 def on_map(village, run_id: str) -> damage_types.TypesOnMap:
-    return damage_types.on_map(village.layout, run_id, choices.threshold(village.layout, run_id).value)
+    return damage_map.of_run(village.layout, run_id).types
