@@ -36,7 +36,7 @@ tab = dict(zip(names, st.tabs(names, key="damage-tabs", on_change="rerun"), stri
 with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page would have to be loaded anew
     flagging = Flagging(
         basis=choices.basis_words(shown.limit.origin),
-        on_top=lambda k: frame.does(lambda: mapping.choose_top(shown, k))(),
+        on_top=lambda k: frame.does(lambda: mapping.choose_top(layout, run_id, k))(),
         on_color=lambda by: frame.does(lambda: choices.choose_setting(layout, "map_color", by))(),
         types=type_panel.layers(types),
         is_scale=types.is_ordinal,

@@ -100,7 +100,6 @@ def choose_thresholds(page, village, run_id: str) -> None:
     page.get_by_role("tab", name=map_texts.TAB_TYPES).click()
     scores = [page.locator(f"[class*='st-key-type-threshold-{run_id}-{k}'] input") for k in range(len(TYPES))]
     scores[1].wait_for()
-    page.locator(".js-plotly-plot").first.wait_for()
     assert_accessible(page, "damage types")
     before = threshold(names[1])
     fill(page, scores[0], "0.4321")

@@ -107,10 +107,9 @@ def _open_scores(shown: DamageMap) -> NDArray[np.float64]:
     return shown.population.scores[shown.population.is_open]
 
 
-def choose_top(shown: DamageMap, k: int) -> None:
-    """Store the threshold that flags the k highest-ranked buildings. Raises as `top`."""
-    if shown.run is not None:
-        choices.choose_threshold(shown.layout, shown.run.run_id, *top(shown, k))
+def choose_top(layout: Layout, run_id: str, k: int) -> None:
+    """Store the threshold that flags the k highest-ranked buildings of this moment. Raises as `top`."""
+    choices.choose_threshold(layout, run_id, *top(damage_map.of_run(layout, run_id), k))
 
 
 def choose_type_top(shown: DamageMap, name: str, k: int) -> None:
@@ -151,9 +150,10 @@ def choose(
         choices.choose_automatically(layout)
     is_named = run is not None and run != "auto"
     found = choices.run(layout, run if run is not None and is_named else "chosen")
-    if top is not None:
-        shown = damage_map.of_run(layout, found.run_id)
-        choose_top(shown, top) if damage_type is None else choose_type_top(shown, damage_type, top)
+    if top is not None and damage_type is not None:
+        choose_type_top(damage_map.of_run(layout, found.run_id), damage_type, top)
+    elif top is not None:
+        choose_top(layout, found.run_id, top)
     elif threshold is not None and damage_type is not None:
         damage_types.choose_threshold(layout, found.run_id, damage_type, threshold)
     elif threshold is not None:

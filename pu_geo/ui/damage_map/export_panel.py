@@ -55,7 +55,8 @@ def _confirm(run_id: str, shown: DamageMap) -> None:
     if not _is_open():
         st.rerun()
     layout, number, threshold = shown.layout, versions.next_number(shown.layout), shown.limit.value
-    _draw_summary(run_id, shown, number)
+    with frame.show_errors():  # what it was made from may be gone
+        _draw_summary(run_id, shown, number)
     if not is_writable(layout):
         st.info(texts.READ_ONLY, icon=":material/lock:")
         st.code(

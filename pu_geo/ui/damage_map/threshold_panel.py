@@ -50,7 +50,7 @@ def _threshold(run_id: str, shown: DamageMap) -> None:
     n_flagged, n_open, limit = shown.n["flagged"], shown.n_open, shown.limit
     st.number_input(
         texts.TOP, 0, max(n_open, 1), step=1, disabled=not n_open, help=texts.TOP_HELP,
-        **chosen.shows(f"top-{run_id}", n_flagged, partial(mapping.choose_top, shown)),
+        **chosen.shows(f"top-{run_id}", n_flagged, partial(mapping.choose_top, shown.layout, run_id)),
     )  # fmt: skip
     st.number_input(
         texts.THRESHOLD, 0.0, 1.0, step=0.001, format="%.4f", help=texts.THRESHOLD_HELP,

@@ -9,7 +9,7 @@ import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import damage_types, mapping
+from pu_geo.services.damage_map import damage_map, damage_types, mapping
 from pu_geo.services.damage_map.damage_map import DamageMap
 from pu_geo.services.damage_map.damage_types import TypeAudit, TypeOnMap, TypesOnMap
 from pu_geo.services.project import choices
@@ -82,7 +82,10 @@ def _threshold(run_id: str, shown: DamageMap, one: TypeOnMap, k: int) -> None:
     """Draw how many reach the threshold of the type and the threshold that this means: either sets the other."""
     n, layout = one.n_undecided, shown.layout
     if n > 1:
-        top = partial(mapping.choose_type_top, shown, one.name)
+
+        def top(k: int) -> None:
+            mapping.choose_type_top(damage_map.of_run(layout, run_id), one.name, k)
+
         st.slider(
             texts.TYPE_TOP.format(n=n), min(one.n_above, 1), n, help=texts.TYPE_TOP_HELP,
             **chosen.shows(f"type-top-{run_id}-{k}", one.n_above, top),

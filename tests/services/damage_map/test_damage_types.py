@@ -12,7 +12,7 @@ from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from small_parts import click, facts_of
 from typed_parts import COLUMNS, HAS, TYPED, TYPES, add_typed_run, name_types, typed_project
 
-from pu_geo.errors import ProjectError, PuGeoError
+from pu_geo.errors import ProjectError
 from pu_geo.project import choices as log
 from pu_geo.project import grades, labels, runs, store
 from pu_geo.project.grades import Grade
@@ -138,19 +138,6 @@ def test_thresholds_are_kept_append_only_and_can_be_taken_back(typed: Layout) ->
     with store.connect(typed) as db:
         assert db.execute("SELECT count(*) FROM choice WHERE name LIKE 'type_threshold:%'").fetchone() == (3,)
         assert not log.type_thresholds(db, RUN)
-
-
-def test_what_cannot_be_chosen_is_refused_in_words(typed: Layout) -> None:
-    for run_id, name, value, words in (
-        (TYPED, "wall", 0.5, "no damage type 'wall'; it has: roof"),
-        (RUN, "roof", 0.5, "no damage type 'roof'; it has none"),
-        (TYPED, "roof", 1.2, "scores lie between 0 and 1"),
-        (TYPED, "roof", -0.1, "scores lie between 0 and 1"),
-    ):
-        with pytest.raises(PuGeoError, match=words):
-            damage_types.choose_threshold(typed, run_id, name, value)
-    with pytest.raises(PuGeoError, match="top 4000 buildings"):
-        mapping.choose_type_top(damage_map.of_run(typed, TYPED, LIMIT), "roof", 4000)
 
 
 def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> None:

@@ -48,17 +48,6 @@ def test_a_threshold_flags_what_is_open_and_reaches_it(mapped: Layout) -> None:
     assert mapping.top(shown, 30) == (pytest.approx(limit), "top:30")
     assert (mapping.wanted_of("top:30"), choices.basis_words("top:30")) == (30, "chosen by a person")
     assert damage_map.of_run(mapped, RUN, mapping.top(shown, N - 5)).n["flagged"] == N - 5
-    for k in (0, N - 4, True, 2.0):
-        with pytest.raises(PuGeoError, match=f"top {k} buildings"):
-            mapping.top(shown, k)
-    with pytest.raises(PuGeoError, match="both asked for"):
-        mapping.map_arguments(mapped, RUN, 0.5, 30)
-    own = {"run_id": RUN, "threshold": 0.5, "threshold_origin": choices.threshold(mapped, RUN).origin}
-    assert mapping.map_arguments(mapped, RUN, None) == mapping.map_arguments(mapped, RUN, 0.50001) == own
-    assert mapping.map_arguments(mapped, RUN, 0.61234) == {**own, "threshold": 0.6123, "threshold_origin": "person"}
-    published = mapping.publish_arguments(mapped, RUN, None, ("csv",), ("xbd",), local=True, top=30)
-    found = {"run_id": RUN, "threshold": pytest.approx(limit), "threshold_origin": "top:30"}
-    assert published == {**found, "formats": ["csv"], "profiles": ["xbd"], "local": True}
 
 
 def offer(layout: Layout, run_id: str = RUN) -> mapping.Offer | None:
