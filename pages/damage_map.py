@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services.damage_map import damage_types, mapping
+from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices
 from pu_geo.services.train import training
 from pu_geo.ui import frame
@@ -21,21 +21,21 @@ if not runs:
     st.stop()
 
 with action:
-    run_id, limit, found = threshold_panel.draw(layout, runs)
-frame.warn_of_former(layout, choices.run(layout, run_id).chip_set)
-if found.n_later:
-    st.caption(texts.LATER.format(n=found.n_later))
-export_panel.draw_action(action, layout, run_id, limit.value)
+    run_id, shown = threshold_panel.draw(layout, runs)
+frame.warn_of_former(layout, shown.chip_set)
+if shown.n_later:
+    st.caption(texts.LATER.format(n=shown.n_later))
+export_panel.draw_action(action, run_id, shown)
 if (wanted := st.session_state.pop("damage-tab", None)) is not None:
     st.session_state["damage-tabs"] = wanted
-types = damage_types.on_map(layout, run_id, limit.value)
+types = shown.types
 if words := type_panel.note(layout, runs, types):
     st.caption(frame.plain(words))
 names = texts.tabs(has_types=bool(types.types))
 tab = dict(zip(names, st.tabs(names, key="damage-tabs", on_change="rerun"), strict=True))
 with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page would have to be loaded anew
     flagging = Flagging(
-        basis=mapping.basis_words(limit.origin),
+        basis=choices.basis_words(shown.limit.origin),
         on_top=lambda k: frame.does(lambda: mapping.choose_top(layout, run_id, k))(),
         on_color=lambda by: frame.does(lambda: choices.choose_setting(layout, "map_color", by))(),
         types=type_panel.layers(types),
@@ -43,17 +43,17 @@ with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page woul
     )
     project_view(
         layout, key="damage_map", mode="view", score_id=run_id, run_id=run_id,
-        threshold=limit.value, color_by=type_panel.color_of(choices.setting(layout, "map_color"), types), flagging=flagging,
+        threshold=shown.limit.value, color_by=type_panel.color_of(choices.setting(layout, "map_color"), types), flagging=flagging,
     )  # fmt: skip
 if types.types and tab[texts.TAB_TYPES].open:
     with tab[texts.TAB_TYPES]:
-        type_panel.draw(layout, run_id, limit.value, types)
+        type_panel.draw(run_id, shown)
 if tab[texts.TAB_AUDIT].open:
     with tab[texts.TAB_AUDIT]:
-        audit_panel.draw(layout, run_id, limit.value)
+        audit_panel.draw(run_id, shown)
 if tab[texts.TAB_AREAS].open:
     with tab[texts.TAB_AREAS]:
-        area_panel.draw(layout, run_id, limit.value)
+        area_panel.draw(layout, run_id, shown.limit.value)
 if tab[texts.TAB_EXPORT].open:
     with tab[texts.TAB_EXPORT]:
         export_panel.draw(layout)

@@ -33,7 +33,7 @@ from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, find_project, read_array
 from pu_geo.records import FeatureRequest, Label, Layer, LayerKind, RunFacts, Scene, View
 from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import auditing, damage_types, mapping, random_audits
+from pu_geo.services.damage_map import auditing, damage_map, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView, HowMany
 from pu_geo.services.explore import clusters, discovering, exploring, neighbors, outliers
 from pu_geo.services.imagery import features, layers, preparation
@@ -602,7 +602,7 @@ class Project:
         return evaluate.evaluate(self._layout, _run_name(run), field=field, positive=positive, exclude=exclude)
 
     def card(self, run: RunName = CHOSEN) -> Mapping[str, Any]:
-        """Return the card of a run: data, labels, settings, curves, judgement, limits."""
+        """Return the card of a run: data, labels, settings, training, judgement, limits."""
         return run_card.card(self._layout, _run_name(run))
 
     def compare(self, one: RunName, other: RunName) -> comparing.Comparison:
@@ -699,23 +699,8 @@ class Project:
         >>> project.threshold().origin
         'top:3'
         """
-        threshold = _checked_threshold(threshold)
-        mapping.one_of_both(threshold, top)
-        if damage_type is not None:
-            damage_types.require_number(damage_type, threshold, top)
-        if run == "auto":
-            choices.choose_automatically(self._layout)
-        is_named = run is not None and run != "auto"
-        found = self._facts(run if run is not None and is_named else CHOSEN)
-        if damage_type is not None:
-            damage_types.choose(self._layout, found.run_id, damage_type, threshold=threshold, top=top)
-        elif threshold is not None:
-            choices.choose_threshold(self._layout, found.run_id, threshold)
-        elif top is not None:
-            mapping.choose_top(self._layout, found.run_id, top)
-        if is_named:  # at last, so that nothing is stored where a number is refused
-            choices.choose_run(self._layout, found.run_id)
-        return found
+        name = None if run is None else _run_name(run)
+        return mapping.choose(self._layout, name, threshold=_checked_threshold(threshold), top=top, damage_type=damage_type)
 
     def threshold(self, run: RunName = CHOSEN) -> Threshold:
         """Return the threshold of a run's map, and who or what set it: `value`, `origin`.
@@ -735,9 +720,7 @@ class Project:
         >>> project.damage_types()
         []
         """
-        run_id = self._facts(run).run_id
-        limit = choices.threshold(self._layout, run_id).value
-        return damage_types.facts(self._layout, run_id, limit, damage_types.on_map(self._layout, run_id, limit))
+        return damage_map.of_run(self._layout, _run_name(run)).type_facts
 
     def begin_audit(self, checks: int | None = None, *, run: RunName = CHOSEN, analyst: str | None = None) -> AuditView:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.
@@ -820,7 +803,7 @@ class Project:
         >>> table.to_file("map.gpkg")
         """
         from pu_geo.geo.export import layers
-        from pu_geo.tasks.damage_map import damage_map
+        from pu_geo.tasks.damage_map.damage_map import build_damage_map, build_own_map, check_threshold
 
         if run is not None and not isinstance(run, RunName):
             raise PuGeoError(
@@ -830,9 +813,9 @@ class Project:
         threshold = _checked_threshold(threshold)
         if scores is None:
             if threshold is not None:
-                damage_map.check_threshold(threshold)
+                check_threshold(threshold)
             wanted = mapping.map_arguments(self._layout, _run_name(run or CHOSEN), threshold, top)
-            return layers.to_geodataframe(damage_map.build_damage_map(self._layout, **wanted))  # type: ignore[arg-type]
+            return layers.to_geodataframe(build_damage_map(self._layout, **wanted))  # type: ignore[arg-type]
         if run is not None:
             raise PuGeoError("A map is of a run or of own scores, not of both.", "Leave one of the two out.")
         if threshold is None:
@@ -840,7 +823,7 @@ class Project:
                 "A map of own scores needs a threshold.", "Give the one of your model, such as `threshold=model.threshold_`."
             )
         given = _by_position(scores, self.building_ids(chip_set))
-        return layers.to_geodataframe(damage_map.build_own_map(self._layout, given, threshold, chip_set=chip_set))
+        return layers.to_geodataframe(build_own_map(self._layout, given, threshold, chip_set=chip_set))
 
     def export(
         self, out: PathOrText, *, format: str | None = None, run: RunName = CHOSEN, threshold: float | None = None,

@@ -30,6 +30,8 @@ SHOWN: tuple[Shown, ...] = ("", "exploit", "explore", "audit")
 MAX_NAME = 200  # characters of an analyst's name, and of an operation's id, act and screen
 MAX_COMMENT, MAX_TYPES, MAX_TYPE = 500, 20, 60  # characters of a comment, damage types of an answer, and characters of each
 DamageClass = Literal["destroyed", "major", "minor", "possible"]
+LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
+"""Label -> what exports call it."""
 DAMAGE_CLASSES: tuple[DamageClass, ...] = (
     "destroyed",
     "major",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
+from typing import Any
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 LABEL_WORDS = {
@@ -139,3 +140,12 @@ def interval(value: float, low: float, high: float) -> str:
     ('100 % (91–100)', '95 % (94–96)', '100 % (99–100)')
     """
     return f"{percent(value)} ({math.floor(100 * low + _EXACT)}–{math.ceil(100 * high - _EXACT)})"
+
+
+def interval_of(found: Mapping[str, Any]) -> str:
+    """Write an estimated share, {"value", "low", "high", "words"}, or the words that say why there is none.
+
+    >>> interval_of({"value": 1.0, "low": 0.912, "high": 1.0, "words": ""}), interval_of({"value": None, "words": "3 checks"})
+    ('100 % (91–100)', '3 checks')
+    """
+    return found["words"] if found["value"] is None else interval(found["value"], found["low"], found["high"])

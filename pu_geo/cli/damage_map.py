@@ -11,7 +11,7 @@ from pu_geo.cli.run import Analyst, File, Json, Project, RunId, Screen, absolute
 from pu_geo.errors import PuGeoError
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import auditing, damage_types, mapping, random_audits
+from pu_geo.services.damage_map import auditing, damage_map, mapping, random_audits
 from pu_geo.services.project import choices, projects
 
 screen = Screen("Damage map")
@@ -53,29 +53,16 @@ def choose(
 ) -> None:
     """Store which run is shown and exported where none is named, and its threshold or a damage type's; or print which they are."""
     layout = projects.find(project)
-    mapping.one_of_both(threshold, top)
-    if damage_type is not None:
-        damage_types.require_number(damage_type, threshold, top)
-    if run == "auto":
-        choices.choose_automatically(layout)
-    is_named = run not in (None, "auto")
-    found = choices.run(layout, run if run and is_named else "chosen")
-    if damage_type is not None:
-        damage_types.choose(layout, found.run_id, damage_type, threshold=threshold, top=top)
-    elif threshold is not None:
-        choices.choose_threshold(layout, found.run_id, threshold)
-    elif top is not None:
-        mapping.choose_top(layout, found.run_id, top)
-    if is_named:  # at last, so that nothing is stored where a number is refused
-        choices.choose_run(layout, found.run_id)
-    limit = choices.threshold(layout, found.run_id)
+    found = mapping.choose(layout, run, threshold=threshold, top=top, damage_type=damage_type)
+    shown = damage_map.of_run(layout, found.run_id)
+    limit = shown.limit
     check, why = random_audits.newest_audit(layout, found.run_id), choices.why_chosen(layout) or "newest"
     facts = {
         "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
         "threshold_origin": limit.origin, "audit_id": check.id if check else "not audited",
     }  # fmt: skip
     lines = [f"{mapping.which_words(facts)} It is {choices.WHY_WORDS[why]}.", *mapping.newer_words(layout, found.run_id)]
-    types = damage_types.facts(layout, found.run_id, limit.value, damage_types.on_map(layout, found.run_id, limit.value))
+    types = shown.type_facts
     if types:
         facts["types"] = types
     show(facts, "\n".join([*lines, *map(_type_words, types)]), as_json)
@@ -118,15 +105,15 @@ def audit(
     if action == "begin":
         n = checks or auditing.plan(layout, run_id).n
         random_audits.begin_audit(layout, run_id, n, analyst or labeling.default_analyst())
-    found = auditing.view(layout, run_id)
+    shown = damage_map.of_run(layout, run_id, threshold)
+    found, limit = shown.audit, shown.limit
     if found is None:
         raise PuGeoError(f"There is no audit of {run_id} yet.", f"Start one: pu-geo audit {project} begin --run {run_id}")
-    args = mapping.map_arguments(layout, run_id, threshold)
-    judged: Mapping[str, Any] = auditing.facts(layout, run_id, float(str(args["threshold"]))) or {}
+    judged: Mapping[str, Any] = auditing.facts(layout, run_id, limit.value) or {}
     damaged = auditing.how_many(layout)
     which = {
         "run_id": run_id, "method": facts.method, "audit_id": judged["check_id"],
-        "threshold": args["threshold"], "threshold_origin": args["threshold_origin"],
+        "threshold": limit.value, "threshold_origin": limit.origin,
     }  # fmt: skip
     names = (
         "check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "bands",
@@ -137,15 +124,14 @@ def audit(
     if judged["words"] not in damaged.words:
         lines.append(judged["words"])
     lines.append(damaged.words_beside(run_id))
-    types = damage_types.on_map(layout, run_id, float(str(args["threshold"])))
-    if types.types:
-        result["types"] = damage_types.facts(layout, run_id, float(str(args["threshold"])), types)
+    if shown.type_facts:
+        result["types"] = shown.type_facts
     for name in ("precision", "recall"):
         one = judged["at_threshold"][name]
         value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
         lines.append(f"{name:10} {value}{one['words']}")
     lines += [_type_words(one) for one in result.get("types", ())]
-    if offer := mapping.offer(layout, run_id):
+    if offer := mapping.offer(damage_map.of_run(layout, run_id)):
         result["offer"] = {"threshold": offer.threshold.value, "n_flagged": offer.n_flagged, "words": offer.words}
         of_run = "" if choices.run(layout, "chosen").run_id == run_id else f" --run {run_id}"
         lines.append(f"{offer.words} To take it: pu-geo choose {project}{of_run} --threshold {offer.threshold.value:.4f}")

@@ -34,7 +34,7 @@ from pu_geo.files import atomic_write, write_export
 from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
 from pu_geo.project import training_times
 from pu_geo.project.layout import Layout, writable_target
-from pu_geo.services.damage_map import mapping
+from pu_geo.services.damage_map import damage_map
 from pu_geo.services.project import choices, computers, projects
 from pu_geo.services.train import comparing, feature_comparison, models, results, run_card, run_names, training
 
@@ -69,7 +69,7 @@ def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
     took, name = wording.duration(float(result["seconds"])), run_names.name(layout, result["run_id"])
     words = f"Run {result['run_id']} ({name}): learned from {result['n_positive']} damaged buildings, {took}."
     limit = choices.run(layout, result["run_id"]).threshold
-    return "\n".join([words, *mapping.doubts(layout, result["run_id"], limit)])
+    return "\n".join([words, *damage_map.of_run(layout, result["run_id"], limit).doubts])
 
 
 @screen.verb("methods", "", "--json")
@@ -205,7 +205,7 @@ def write_card(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write the model card of a run: data, labels, settings, curves, accuracy, limits."""
+    """Write the model card of a run: data, labels, settings, training, accuracy, limits."""
     card = run_card.card(projects.find(project), run)
     document = json.dumps(card, ensure_ascii=False, indent=1)
     if not out:
@@ -244,7 +244,7 @@ def compare(
     for name, side in zip("AB", found.sides, strict=True):
         lines.append(f"{name}: PU criterion {comparing.criterion_words(side)}.")
         if side.audited is not None:
-            precision, recall = map(comparing.share_words, (side.audited.precision, side.audited.recall))
+            precision, recall = (wording.interval_of(vars(one)) for one in (side.audited.precision, side.audited.recall))
             lines.append(f"{name}: precision {precision}, recall {recall} at its threshold {side.facts.threshold:.3f}.")
     titles = ("A high, B low", "B high, A low")
     for title, rows in zip(titles, comparing.most_disagreeing(layout, found, N_SHOWN), strict=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pu_geo.services.damage_map import mapping
+from pu_geo.services.damage_map import damage_map
 from pu_geo.services.project import choices
 from tests.browser.conftest import CLOUDY, HAZY
 from tests.browser.steps import ask, at_rest, ended, go_to, on_page, open_view, press, see_all, spots
@@ -81,4 +81,4 @@ def _flag_fewer(page, village) -> None:
     assert choices.threshold(village.layout, run_id) == before, "nothing is stored while it is dragged"
     page.mouse.up()
     page.locator(".pugeo .flaghead", has_text="chosen by a person").wait_for()
-    assert mapping.at_threshold(village.layout, run_id, choices.threshold(village.layout, run_id).value).n_flagged == now
+    assert damage_map.of_run(village.layout, run_id).n["flagged"] == now

@@ -14,7 +14,7 @@ from pu_geo import jobs
 from pu_geo.jobs import JobView
 from pu_geo.project import federations, runs
 from pu_geo.project.layout import Layout, read_json, write_json
-from pu_geo.services.damage_map import damage_types
+from pu_geo.services.damage_map import damage_map
 from pu_geo.services.project import choices
 from pu_geo.services.train import federation
 from pu_geo.ui.damage_map import texts as map_texts
@@ -136,7 +136,7 @@ def test_two_projects_train_together_over_tls_and_both_get_a_map_with_three_clas
 def three_classes(layout: Layout, run_id: str) -> None:
     """The map has its own damage type, the other project's, and neither; the project's own damage is of its own type."""
     own = int(layout.folder.stem == "water")
-    found = damage_types.on_map(layout, run_id, choices.threshold(layout, run_id).value)
+    found = damage_map.of_run(layout, run_id).types
     assert tuple(one.name for one in found.types) == CLASSES[1:]
     scores, kinds = (np.asarray(runs.array(layout, run_id, name)) for name in ("scores", "type_scores"))
     assert scores[:N_DAMAGED].min() > scores[N_DAMAGED:].max(), "damaged, and rest"

@@ -27,16 +27,16 @@ SMUGGLE = """() => new Promise(done => {
 def written(folder: Path, *, is_long: bool) -> Path:
     """A report; a long one has text wherever it may stand, as long as it may be, and scripts in it."""
     areas = made_up_areas(200 if is_long else 5)
-    damage_map = made_up_map(400)
+    damage_map = made_up_map(400, audit=made_up_audit())
     if is_long:
         words = f"{EVIL} and much more to say about it"
         more = {
-            "title": words * 5, "event": words * 5, "license": words * 5, "run_warnings": [words * 9] * 9,
+            "title": words * 5, "cannot_say": [words * 9] * 20, "audit": made_up_audit(),
             "product_version": "v12", "n_positive_clicks": 4, "sha256": {f"post-{i}": "ab" * 32 for i in range(40)},
         }  # fmt: skip
         damage_map = made_up_map(400, **more)
         areas = [{**row, "name": f"{i} {words}", "pcode": "XX0100200300400500"} for i, row in enumerate(areas)]
-    return write_report(folder / "report.html", damage_map, made_up_audit(), areas, None, grid=GRID)
+    return write_report(folder / "report.html", damage_map, areas, None, grid=GRID)
 
 
 def pages_of(pdf: bytes) -> int:

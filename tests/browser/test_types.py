@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pu_geo.methods import catalog
-from pu_geo.services.damage_map import damage_types
+from pu_geo.services.damage_map import damage_map, damage_types
 from pu_geo.services.project import choices
 from pu_geo.services.train import training
 from pu_geo.ui.damage_map import texts as map_texts
@@ -100,7 +100,6 @@ def choose_thresholds(page, village, run_id: str) -> None:
     page.get_by_role("tab", name=map_texts.TAB_TYPES).click()
     scores = [page.locator(f"[class*='st-key-type-threshold-{run_id}-{k}'] input") for k in range(len(TYPES))]
     scores[1].wait_for()
-    page.locator(".js-plotly-plot").first.wait_for()
     assert_accessible(page, "damage types")
     before = threshold(names[1])
     fill(page, scores[0], "0.4321")
@@ -115,4 +114,4 @@ def choose_thresholds(page, village, run_id: str) -> None:
 
 
 def on_map(village, run_id: str) -> damage_types.TypesOnMap:
-    return damage_types.on_map(village.layout, run_id, choices.threshold(village.layout, run_id).value)
+    return damage_map.of_run(village.layout, run_id).types

@@ -175,7 +175,7 @@ def test_a_run_counts_the_buildings_of_the_classes_held_and_says_which_noise(
     for layout, counts in ((agencies[0], (0, N - N_CLICKED)), (agencies[1], (N_CLICKED, 0))):
         facts = facts_of(layout, result["runs"][layout.folder.name])
         assert (facts.n_positive, facts.n_unlabeled) == counts
-        said = " ".join(run_card.limits(facts, n_positive=facts.n_positive, has_audit=False))
+        said = " ".join(run_card.limits(facts, has_audit=False))
         assert f"It learned from {counts[0]} damaged buildings of this project, and from those of its partners" in said
         assert ("there is no noise" in said) == (noise == "none")
         assert ("Each member added noise" in said) == (noise == "local")

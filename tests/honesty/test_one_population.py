@@ -13,7 +13,7 @@ from small_parts import job_of
 from pu_geo.errors import PuGeoError
 from pu_geo.project import aoi, contents, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing, exporting, mapping, random_audits
+from pu_geo.services.damage_map import auditing, damage_map, mapping, random_audits
 from pu_geo.services.project import choices, population, removing
 from pu_geo.services.project.choices import Threshold
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
@@ -89,9 +89,8 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     assert sum(row["n"] for row in published.metadata["scenes"]) in (0, n)
 
     k = min(10, int(open_now.is_open.sum()))
-    here = mapping.at_threshold(mapped, RUN, mapping.top(mapped, RUN, k).value)
-    now = list(exporting.classes_now(mapped, RUN, mapping.top(mapped, RUN, k).value).values())
-    assert (here.n_flagged, here.n, len(now), now.count("flagged")) == (k, n, n, k)
+    here = damage_map.of_run(mapped, RUN, mapping.top(damage_map.of_run(mapped, RUN), k))
+    assert (here.n["flagged"], len(here.classes)) == (k, n)
     n_left = int(open_now.is_open.sum())
     with pytest.raises(PuGeoError, match=f"{n_left:,} buildings have no answer yet"):
         random_audits.begin_audit(mapped, RUN, n_left + 1, "ann")
@@ -101,4 +100,4 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
 
     removing.undo(mapped, "ann")
     assert auditing.how_many(mapped).total == before.total
-    assert len(runs.building_ids_of(mapped, RUN)) == mapping.at_threshold(mapped, RUN, 0.5).n == N
+    assert len(runs.building_ids_of(mapped, RUN)) == len(damage_map.of_run(mapped, RUN, 0.5).classes) == N

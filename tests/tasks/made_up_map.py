@@ -37,6 +37,7 @@ def made_up_map(n: int = 80, **metadata: object) -> DamageMap:
         "post_gsd_m": [0.5] * n,
         "run_at": ["2024-02-04T05:06:07Z"] * n,
         "source_footprint": ["osm"] * n,
+        "labelled_at": [None] * n,
     }
     told: dict[str, object] = {
         "title": "Damage map: Made up",
@@ -48,13 +49,22 @@ def made_up_map(n: int = 80, **metadata: object) -> DamageMap:
         "estimate": {
             "N": n,
             "confirmed": 10,
-            "estimate": 4321,
+            "estimate": None,
             "low": None,
             "high": None,
             "method": "not enough to estimate",
+            "audit_state": None,
             "words": "10 buildings are confirmed damaged. How many there are in all is not known yet: not enough to estimate, 3 checks.",
         },
         "run_warnings": [],
+        "made_with": "PU-Geo 1",
+        "product_version": "v3",
+        "threshold_origin": "person",
+        "audit_id": "not audited",
+        "trained_on_labels_up_to_event": 3,
+        "bands_why": "",
+        "audit": None,
+        "cannot_say": ["Preliminary, not field-validated."],
         "sha256": {"post-1": "ab" * 32},
         "labels_up_to_event": 12,
     }
@@ -71,8 +81,16 @@ NOT_ENOUGH = estimate(None, None, None, "not enough: 3 checks; 10 are needed.")
 
 def audited_map(n: int = 80, **metadata: object) -> DamageMap:
     """The same with what the audit of `made_up_audit` says of the number damaged."""
-    told = {"N": n, "confirmed": 10, "estimate": 33, "low": 21, "high": 58, "words": "14 of 55 random checks found damage."}
-    return made_up_map(n, **{"estimate": told, **metadata})
+    told = {
+        "N": n,
+        "confirmed": 10,
+        "estimate": 33,
+        "low": 21,
+        "high": 58,
+        "audit_state": "reduced",
+        "words": "14 of 55 random checks found damage.",
+    }
+    return made_up_map(n, **{"estimate": told, "audit": made_up_audit(), **metadata})
 
 
 def made_up_audit() -> dict[str, Any]:

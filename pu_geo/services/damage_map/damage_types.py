@@ -10,7 +10,7 @@ import re
 import sqlite3
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -22,13 +22,14 @@ from pu_geo.analysis.audit.design import Estimate
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.errors import PuGeoError
 from pu_geo.project import choices as log
-from pu_geo.project import contents, federations, grades, labels, model_files, runs, store
+from pu_geo.project import contents, grades, labels, runs, store
 from pu_geo.project.choices import Threshold
 from pu_geo.project.grades import Grade
-from pu_geo.project.layout import Layout, read_json
+from pu_geo.project.layout import Layout
 from pu_geo.records import LabelEvent, RunFacts
-from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.project import choices
+from pu_geo.services.project.population import Population
 
 State = Literal["yes", "no", "unknown"]
 Bools = NDArray[np.bool_]
@@ -111,15 +112,6 @@ class TypeOnMap:
     def n_undecided(self) -> int:
         return int(self.is_undecided.sum())
 
-    def histogram(self, n_bars: int) -> tuple[list[int], list[int]]:
-        """Count the buildings that the threshold decides by score, 0..1 in even bars: those below it, and those that have the type."""
-        ends = np.linspace(0, 1, n_bars + 1)
-        both = (
-            np.histogram(self.scores[rows], ends)[0] for rows in (self.is_undecided & ~self.is_by_score, self.is_by_score)
-        )
-        below, above = (counts.tolist() for counts in both)
-        return below, above
-
     @property
     def is_enough(self) -> bool:
         """Whether so many buildings were given the type that its scores are worth a look."""
@@ -128,25 +120,22 @@ class TypeOnMap:
     @property
     def words(self) -> str:
         """What its threshold rests on, in a sentence."""
-        source, is_one = _attribute_words(self.attribute), self.n_named == 1
-        answers = f"{wording.plural(self.n_named, 'answer')} outside audits {'names' if is_one else 'name'} it"
-        if source:
-            buildings = wording.plural(self.n_named, "damaged building")
-            answers = f"{buildings} outside audits {'has' if is_one else 'have'} it by {source} or an answer"
-        people = f"what {'the attribute and people say' if source else 'people answered'}"
+        known = wording.plural(self.n_named, "damaged building outside audits is", "damaged buildings outside audits are")
         if self.threshold is None:
-            lifted = f"Shown are {people} and the {self.n_by_score:,} that reach a worse one by score."
-            shown = lifted if self.n_by_score else f"Only {people} is shown."
-            return f"{answers}, not enough to judge: it takes {FEWEST_NAMED}. {shown}"
-        basis = mapping.basis_words(self.threshold.origin)
-        few = "" if self.is_enough else f" {answers}, fewer than the {FEWEST_NAMED} that it takes to judge by scores."
-        if log.of_start(self.threshold.origin):
-            givers = f"{source} and answers" if source else "answers"
-            share = f"the share of the damaged that {givers} give it, {self.n_named:,} of {self.n_typed:,}"
-            if not self.is_enough:
-                share = "as many of the damaged as a federation's model finds more like this type than like any other"
-            return f"Threshold {self.threshold.value:.4f}: {share}; {basis}.{few}"
-        return f"Threshold {self.threshold.value:.4f}: {basis}.{few}"
+            worse = f", and the {self.n_by_score:,} that reach a worse one by score" if self.n_by_score else ""
+            return f"{known} known to have it, not enough to judge: it takes {FEWEST_NAMED}. Shown are those known{worse}."
+        limit, basis = f"Threshold {self.threshold.value:.4f}", choices.basis_words(self.threshold.origin)
+        few = (
+            ""
+            if self.is_enough
+            else f" {known} known to have it, fewer than the {FEWEST_NAMED} that it takes to judge by scores."
+        )
+        if not log.of_start(self.threshold.origin):
+            return f"{limit}: {basis}.{few}"
+        share = f"the share of the damaged that are known to have it, {self.n_named:,} of {self.n_typed:,}"
+        if not self.is_enough:
+            share = "as many of the damaged as a federation's model finds more like this type than like any other"
+        return f"{limit}: {share}; {basis}.{few}"
 
 
 @dataclass(frozen=True)
@@ -155,7 +144,6 @@ class TypesOnMap:
 
     Attributes:
         is_federated: whether a federation's model gave the scores.
-        warnings: where the map disagrees with what this project trained a class of a federation with, a sentence each.
     """
 
     ids: Sequence[str]
@@ -163,7 +151,6 @@ class TypesOnMap:
     is_ordinal: bool = False
     attribute: str = ""
     is_federated: bool = False
-    warnings: tuple[str, ...] = ()
 
     def with_type(self, one: TypeOnMap) -> tuple[list[str], list[str]]:
         """Return the buildings that people gave a type, and those that have it by score alone."""
@@ -177,10 +164,6 @@ class TypesOnMap:
         named = "" if not self.attribute else ATTRIBUTE_RULE.format(attribute=self.attribute)
         federated = FEDERATED_RULE if self.is_federated else ""
         return " ".join((RULE, *filter(None, (named, ORDINAL_RULE if self.is_ordinal else "", federated))))
-
-
-def _attribute_words(attribute: str) -> str:
-    return f"the attribute {attribute!r} of footprints" if attribute else ""
 
 
 def columns_of(names: Sequence[str]) -> list[str]:
@@ -205,29 +188,29 @@ def columns_of(names: Sequence[str]) -> list[str]:
 # Which buildings have a type
 
 
-def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
+def on_map(layout: Layout, run: RunFacts, buildings: Population, threshold: float) -> TypesOnMap:
     """Return the damage types of a run's map, with the labels of this moment.
 
     Args:
+        buildings: what each building is on the map.
         threshold: buildings with at least this score are flagged as damaged.
     """
-    run = choices.run(layout, run_id)
-    found = runs.type_scores(layout, run)
-    if found is None:
+    stored = runs.type_scores(layout, run)
+    if stored is None:
         return TypesOnMap(())
-    names, of_run = found
-    classes = mapping.classes_now(layout, run.run_id, threshold)
-    ids = list(classes)
+    names, of_run = stored
+    ids = list(buildings.ids)
     with store.connect(layout) as db:
-        chosen = log.type_thresholds(db, run.run_id)
+        chosen, taught_labels = log.type_thresholds(db, run.run_id), labels.taught(db, labels.last_event(db))
     row = {building: i for i, building in enumerate(runs.building_ids_of(layout, run.run_id))}
     at = np.array([row.get(building, -1) for building in ids], np.int64)
-    kind = np.array([classes[building] for building in ids], np.str_)
+    kind = np.array(buildings.classes(threshold), np.str_)
     scores = np.concatenate([runs.written(of_run), np.full((1, len(names)), np.nan)])[at]
     answers, taught = answers_of(layout, run, ids), answers_of(layout, run, ids, is_taught=True)
-    before = mapping.classes_now(layout, run.run_id, threshold, is_taught=True)
-    limits = _limits(names, scores, np.array([before[building] in _DAMAGED for building in ids]), taught, chosen,
-                     is_taught_elsewhere=run.preset == FEDERATED)  # fmt: skip
+    given = [None if (event := taught_labels.get(building)) is None else event.label for building in ids]
+    before = replace(buildings, answers=given).classes(threshold)
+    is_federated = run.preset == FEDERATED
+    limits = _limits(names, scores, np.isin(before, _DAMAGED), taught, chosen, is_taught_elsewhere=is_federated)
     scores[kind == "not_assessed"] = np.nan
     is_damaged = np.isin(kind, _DAMAGED)
     is_above = _above(scores, limits, is_ordinal=run.is_ordinal)
@@ -235,62 +218,18 @@ def on_map(layout: Layout, run_id: str, threshold: float) -> TypesOnMap:
     attribute = _attribute_of(run)
     types = []
     for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True)):
-        given, is_open = answers[:, k], is_damaged & (answers[:, k] == SILENT)
+        own, is_open = answers[:, k], is_damaged & (answers[:, k] == SILENT)
         is_by_score = is_open & is_above[:, k]
         state = np.full(len(ids), "no", dtype="<U7")
         state[(kind == "not_assessed") | (is_open & (np.isnan(scores[:, k]) | (limits[k] is None)))] = "unknown"
-        state[is_by_score | (given == YES)] = "yes"
+        state[is_by_score | (own == YES)] = "yes"
         types.append(
             TypeOnMap(
-                name, column, limits[k], scores[:, k], given, state.tolist(), is_by_score, is_open & ~np.isnan(scores[:, k]),
+                name, column, limits[k], scores[:, k], own, state.tolist(), is_by_score, is_open & ~np.isnan(scores[:, k]),
                 int((taught[:, k] == YES).sum()), int((taught[:, k] == NO).sum()), n_typed, attribute,
             )
         )  # fmt: skip
-    is_federated = run.preset == FEDERATED
-    warnings = _disagreements(layout, run, ids, types) if is_federated else ()
-    return TypesOnMap(ids, tuple(types), run.is_ordinal, attribute, is_federated, warnings)
-
-
-def _disagreements(layout: Layout, run: RunFacts, ids: Sequence[str], types: Sequence[TypeOnMap]) -> tuple[str, ...]:
-    """Return in words where a map disagrees with the classes that this project trained with all its damaged buildings.
-
-    No answer names a type there, so the map goes by scores alone. Nothing of classes with types that people gave: these are shown.
-    """
-    held = _trained_with_all(layout, run)
-    with store.connect(layout) as db:
-        answers = labels.taught(db, run.at_event)
-    of_class = np.array([(event := answers.get(each)) is not None and event.label == "positive" for each in ids], np.bool_)
-    found = []
-    for own in [one for one in types if one.name in held]:
-        states = [(one, np.asarray(one.states, np.str_)[of_class & (one.answers == SILENT)]) for one in types]
-        counts = [
-            (int((known == "no").sum()), "not", one) if one is own else (int((known == "yes").sum()), "", one)
-            for one, known in states
-        ]
-        parts = [
-            f"{n:,} {'is' if n == 1 else 'are'} {negation}{' ' if negation else ''}{one.name}"
-            for n, negation, one in counts
-            if n
-        ]
-        if parts:
-            n = wording.plural(int(of_class.sum()), "building")
-            found.append(f"Of the {n} that this project trained as {own.name}, by the thresholds {wording.listed(parts)}.")
-    return tuple(found)
-
-
-def _trained_with_all(layout: Layout, run: RunFacts) -> set[str]:
-    """Return the classes that this project trained in a run's federation with all its damaged buildings, whatever their type.
-
-    None where the run's card does not say, or the model came from another project.
-    """
-    card = layout.run(run.run_id) / model_files.CARD
-    if run.from_model is not None or not card.is_file():
-        return set()
-    stated = read_json(card).get("learned_from", {}).get("federation", {})
-    if stated.get("id") not in federations.ids(layout):
-        return set()
-    known = federations.memberships(layout.federation(stated["id"]))
-    return {name for name, source in known.items() if source is None and name in stated["classes_here"]}
+    return TypesOnMap(ids, tuple(types), run.is_ordinal, attribute, is_federated)
 
 
 def _attribute_of(run: RunFacts) -> str:
@@ -418,51 +357,11 @@ def _by_grade(grade: str, run: RunFacts, scale: Sequence[Grade]) -> list[int]:
 # What people choose
 
 
-def choose(layout: Layout, run_id: str, name: str, *, threshold: float | None = None, top: int | None = None) -> Threshold:
-    """Store the threshold of a damage type of a run, as a score or by how many of the damaged buildings have the type.
-
-    Raises:
-        PuGeoError: if not exactly one of both is given, or as `choose_threshold` and `choose_top`.
-    """
-    require_number(name, threshold, top)
-    if top is not None:
-        return choose_top(layout, run_id, choices.threshold(layout, run_id).value, name, top)
-    return choose_threshold(layout, run_id, name, float(threshold or 0))
-
-
-def require_number(name: str, threshold: float | None, top: int | None) -> None:
-    """Refuse a damage type that is named without a threshold and without a number of buildings, or with both."""
-    mapping.one_of_both(threshold, top)
-    if threshold is None and top is None:
-        raise PuGeoError(
-            f"The damage type {name!r} was named without a threshold.",
-            "Add a score as the threshold, or how many of the damaged have it (top).",
-        )
-
-
 def choose_threshold(layout: Layout, run_id: str, name: str, value: float, origin: str = choices.PERSON) -> Threshold:
     """Store the threshold of a damage type of a run. Raises PuGeoError for a type that the run has not, or a value that is no score."""
-    run = _with_type(layout, run_id, name)
+    run = choices.run(layout, run_id)
+    require(run, name)
     return store.call(layout, log.set_type_threshold, run.run_id, name, value, origin)
-
-
-def choose_top(layout: Layout, run_id: str, threshold: float, name: str, k: int) -> Threshold:
-    """Store the threshold that gives a type to the k highest-ranked of the damaged buildings without an answer of it.
-
-    Raises:
-        PuGeoError: for a type that the run has not, or where there are not so many buildings.
-    """
-    run = _with_type(layout, run_id, name)
-    found = on_map(layout, run.run_id, threshold).types[run.types.index(name)]
-    if isinstance(k, bool) or not 1 <= k <= found.n_undecided:
-        raise PuGeoError(
-            f"The top {k} buildings were asked for; {found.n_undecided:,} are damaged on the map and have no answer on {name}.",
-            f"Choose a whole number between 1 and {found.n_undecided:,}."
-            if found.n_undecided
-            else "Lower the threshold of the damage first.",
-        )
-    limit = first_threshold(found.scores[found.is_undecided], int(k))
-    return choose_threshold(layout, run.run_id, name, limit, f"{log.TOP}:{int(k)}")
 
 
 def forget_threshold(layout: Layout, run_id: str, name: str) -> None:
@@ -470,16 +369,14 @@ def forget_threshold(layout: Layout, run_id: str, name: str) -> None:
     choose_threshold(layout, run_id, name, 0.0, log.OWN)
 
 
-def _with_type(layout: Layout, run_id: str, name: str) -> RunFacts:
-    """Return a run that has a damage type; refuse another one in words."""
-    run = choices.run(layout, run_id)
+def require(run: RunFacts, name: str) -> None:
+    """Refuse a damage type that a run does not score, in words."""
     if name not in run.types:
         known = f"it has: {', '.join(run.types)}" if run.types else "it has none"
         raise PuGeoError(
             f"Run {run.run_id} has no damage type {name!r}; {known}.",
             "Name one of them." if run.types else "Train HeroCon with damage types, or choose another run.",
         )
-    return run
 
 
 # The audit of a type
@@ -502,7 +399,7 @@ class TypeAudit:
     words: str
 
 
-def audits(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> dict[str, TypeAudit]:
+def audits(layout: Layout, run: RunFacts, threshold: float, found: TypesOnMap) -> dict[str, TypeAudit]:
     """Estimate precision and recall of each type on the map by the newest audit of the run; nothing without one.
 
     A building has a type by score where its damage reaches `threshold` and its type the type's. Precision is of those that nobody answered; in recall
@@ -511,18 +408,14 @@ def audits(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> 
     Source: ours. That checks without a word are missing at random is not supposed: bounds are the widest of those with all of them
     no and all of them yes (Manski 1989).
     """
-    check = random_audits.newest_audit(layout, run_id)
-    if check is None or not found.types:
+    check, stored = random_audits.newest_audit(layout, run.run_id), runs.type_scores(layout, run)
+    if check is None or stored is None:
         return {}
     done = random_audits.answered(layout, check)
     row = {building: i for i, building in enumerate(found.ids)}
-    run = choices.run(layout, run_id)
     run_ids = runs.building_ids_of(layout, run.run_id)
     at = np.array([row.get(building, -1) for building in run_ids], np.int64)
     is_flagged = runs.written(runs.array(layout, run.run_id, "scores")) >= round(threshold, 4)
-    stored = runs.type_scores(layout, run)
-    if stored is None:
-        return {}
     limits = [one.threshold for one in found.types]
     is_above = _above(runs.written(stored[1]), limits, is_ordinal=found.is_ordinal) & is_flagged[:, None]
     of_checks = answers_of(layout, run, run_ids, of_checks=True)
@@ -586,7 +479,7 @@ def _widest(estimates: Sequence[Estimate], name: str) -> Estimate:
 # For exports
 
 
-def facts(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> list[dict[str, Any]]:
+def facts(found: TypesOnMap, judged: Mapping[str, TypeAudit]) -> list[dict[str, Any]]:
     """Return the types of a map in plain values, for exports and the report.
 
     Returns:
@@ -594,7 +487,6 @@ def facts(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> l
         "by_score", "unknown", "words", "audit": `TypeAudit` in plain values, None without an audit}, and "attribute" where the
         types come from one of the footprints
     """
-    judged = audits(layout, run_id, threshold, found)
     return [
         {
             "name": one.name, "column": one.column,
@@ -613,14 +505,9 @@ def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return which types a map cannot judge, in a sentence or two; `types` as `facts` returns them."""
     found = []
     if few := [str(one["name"]) for one in types if one["threshold"] is None]:
-        whose = "it" if len(few) == 1 else "them"
         lifted = any(one["threshold"] is None and one["by_score"] for one in types)
         also = ", and what reaches a worse one by score" if lifted else ""
-        attribute = next((str(one["attribute"]) for one in types if one.get("attribute")), "")
-        named, people = f"answers name {', '.join(few)}", "what people answered"
-        if attribute:
-            named, people = f"buildings have {', '.join(few)}", f"what the attribute {attribute!r} and people say"
-        found.append(f"Too few {named}: of {whose} only {people} is on the map{also}.")
+        found.append(f"Too few damaged buildings are known to have {', '.join(few)}: on the map are only these{also}.")
     if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
         found.append(
             f"How many of the buildings with {', '.join(alone)} by score have it is not known: no audit estimates it, the scores only rank."
@@ -632,12 +519,10 @@ def _is_judged(one: Mapping[str, Any]) -> bool:
     return one["audit"] is not None and one["audit"]["precision"]["value"] is not None
 
 
-def columns(found: TypesOnMap, ids: Sequence[str]) -> dict[str, list[object]]:
-    """Return the columns of exports, of these buildings: of each type its score, 0..1 with 4 decimals or None, and yes, no or unknown."""
-    row, result = {building: i for i, building in enumerate(found.ids)}, dict[str, list[object]]()
-    at = [row.get(building, -1) for building in ids]
+def columns(found: TypesOnMap) -> dict[str, list[object]]:
+    """Return the columns of exports: of each type its score, 0..1 with 4 decimals or None, and yes, no or unknown."""
+    result = dict[str, list[object]]()
     for one in found.types:
-        scores = one.scores.tolist()
-        result[one.score_column] = [None if i < 0 or np.isnan(scores[i]) else scores[i] for i in at]
-        result[one.column] = ["unknown" if i < 0 else one.states[i] for i in at]
+        result[one.score_column] = [None if score != score else score for score in one.scores.tolist()]
+        result[one.column] = list(one.states)
     return result

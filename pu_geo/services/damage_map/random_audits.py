@@ -444,11 +444,6 @@ def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float
     return StopView(n_checked, n_damaged, advice.n_more, False, advice.words)
 
 
-def drawn_to(check: Check, n_drawn: int) -> Check:
-    """Return the check with a sample of another length."""
-    return replace(check, sample=replace(check.sample, n_drawn=n_drawn))
-
-
 def inclusion_of(check: Check, row: int) -> float | None:
     """Return the probability with which a building is in the sample as it is now; None if it is not in it."""
     place = np.flatnonzero(check.sample.rows[: check.sample.n_drawn] == row)
@@ -490,7 +485,7 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
         rows, drawn = _next_rows(layout, check, facts["handed"], analyst, is_second)
         ids = chip_facts(layout, check.chip_set)["building_ids"]
         handed = facts if is_second else checks.handed_out(facts, [ids[row] for row in rows], analyst)
-        now = drawn_to(check, drawn)
+        now = replace(check, sample=replace(check.sample, n_drawn=drawn))
         if drawn > check.sample.n_drawn:
             handed["n_drawn"] = int(np.flatnonzero(arrays["rows"] == check.sample.rows[drawn - 1])[0]) + 1
         checks.save_facts(layout, handed)

@@ -1,11 +1,12 @@
-"""Documents to print and to pass on: Jinja2 templates, one look for all, and nothing in a name that ends up as markup.
+"""Documents to print and to pass on: lists of sections, drawn as a page or as Markdown; nothing in a name ends up as markup.
 
-A document is one file. Its policy forbids scripts and requests; `base.html` has the styles and draws sections and curves.
+A page is one file. Its policy forbids scripts and requests; `base.html` has the styles and draws sections and pictures.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pu_geo.wording import percent
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 DASH = "\u2013"
-_LONGEST = 300
+_LONGEST, _LONGEST_SENTENCE = 300, 500
 _HIDDEN = {"Cc", "Cf", "Cs", "Co"}  # control signs, also those that change the direction of writing
 _JOINERS = "\u200c\u200d"  # are control signs too, but Persian and many scripts of India need them
 
@@ -25,42 +28,50 @@ Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Plot:
-    """Curves in the unit square, y up.
+class Picture:
+    """Curves in the unit square, y up: shares against a share.
 
     Attributes:
         words: what stands below it.
         curves: (name, color, dashes as in SVG, points of each piece, bands around pieces as polygons).
-        x_ticks, y_ticks: (place from 0 to 1, words).
         mark: a place on the x axis, and what it is.
     """
 
-    title: str
     words: str
+    x_title: str
     curves: Sequence[tuple[str, str, str, Sequence[Points], Sequence[Points]]]
-    y_ticks: Sequence[tuple[float, str]]
-    x_ticks: Sequence[tuple[float, str]] = ()
-    x_title: str = ""
     mark: tuple[float, str] | None = None
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a document: paragraphs, (name, value) pairs, sentences, and curves or else a table; a note below it.
-
-    Attributes:
-        kinds: of the columns of the table: "text", "count", "range" or "date"; none for any.
-    """
+    """A part of a document: sentences, then a picture, then a table; without a header its rows are names and values."""
 
     title: str
-    text: Sequence[str] = ()
-    rows: Sequence[tuple[str, object]] = ()
-    lines: Sequence[str] = ()
-    plots: Sequence[Plot] = ()
-    header: Sequence[str] = ()
+    sentences: Sequence[str] = ()
     table: Sequence[Sequence[object]] = ()
-    kinds: Sequence[str] = ()
-    note: str = ""
+    header: Sequence[str] = ()
+    picture: Picture | None = None
+
+
+def as_markdown(title: str, lead: str, sections: Iterable[Section], level: int = 1) -> str:
+    """Write a document as Markdown, its title at `level` 1 or more; names out of files are escaped and show as they are."""
+    parts = [f"{'#' * level} {_markdown(title)}", f"*{_markdown(lead)}*"]
+    for section in sections:
+        parts.append(f"{'#' * level}# {_markdown(section.title)}")
+        if section.sentences:
+            parts.append("\n".join(f"- {_markdown(words)}" for words in section.sentences))
+        if section.table:
+            head = section.header or ("what", "value")
+            rows = (head, ["---"] * len(head), *section.table)
+            parts.append("\n".join(f"| {' | '.join(map(_markdown, row))} |" for row in rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def _markdown(value: object) -> str:
+    """Escape Markdown; a joiner that nobody sees breaks up what viewers make links and icons of afterwards."""
+    signs = re.sub(r"([\\`*_{}\[\]#!|~$<>&@])", r"\\\1", plain(value, _LONGEST_SENTENCE))
+    return re.sub(r"(?<=:)(?=[^\s\d])|(?<=\\@)(?=\S)|(?<=www)(?=\.)", "\u2060", signs, flags=re.IGNORECASE)
 
 
 def render(template: str, **values: object) -> str:
@@ -88,7 +99,6 @@ def _environment() -> Environment:
     found.filters |= {
         "base64": lambda data: Markup(base64.b64encode(data).decode("ascii")),
         "cut": lambda value, most: escape(plain(value, most)),
-        "number": number,
         "percent": percent,
         "points": lambda pairs: Markup(_points(pairs)),
     }
@@ -101,26 +111,13 @@ def plain(value: object, most: int = _LONGEST) -> str:
         return DASH
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     if isinstance(value, float):
         return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
     kept = (sign for sign in str(value) if sign.isspace() or sign in _JOINERS or unicodedata.category(sign) not in _HIDDEN)
     shown = " ".join("".join(kept).split())
     return shown if len(shown) <= most else f"{shown[: most - 1]}…"
-
-
-def number(value: object) -> str:
-    """Return a count or a figure with one decimal; a dash where nothing is known."""
-    if value is None:
-        return DASH
-    figure = float(str(value))
-    return f"{figure:,.0f}" if figure == round(figure) else f"{figure:,.1f}"
-
-
-def percent(share: float) -> str:
-    """Return a share, 0..1, as whole percent; never 0 or 100 where it is not exactly that."""
-    if 0 < share <= 0.005:
-        return "<1 %"
-    return ">99 %" if 0.995 <= share < 1 else f"{100 * share:.0f} %"
 
 
 def _points(pairs: Iterable[tuple[float, float]]) -> str:

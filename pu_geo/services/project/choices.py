@@ -83,10 +83,26 @@ def reasons_by_chips(layout: Layout, facts: RunFacts) -> Mapping[str, str] | Non
     return assessability.by_building(chips["building_ids"], why)
 
 
-def threshold(layout: Layout, run_id: str) -> Threshold:
-    """Return the threshold of a run's map: the one that was chosen for it, else the run's own."""
+def threshold(layout: Layout, run_id: str, value: float | None = None) -> Threshold:
+    """Return the threshold of a run's map: the one that was chosen for it, else the run's own; a person's where `value` is another."""
     with store.connect(layout) as db:
-        return choices.threshold_of(db, runs.find(db, run_id))
+        found = choices.threshold_of(db, runs.find(db, run_id))
+    return found if value is None or round(value, 4) == found.value else Threshold(round(float(value), 4), PERSON)
+
+
+def basis_words(origin: str) -> str:
+    """Return who or what set a threshold, for people. Counts and ids are left out: answers since then change how many it flags.
+
+    >>> basis_words("start:88"), basis_words("top:120"), basis_words("audit:check-1")
+    ('a starting point, not an estimate', 'chosen by a person', 'set from the accuracy assessment')
+    """
+    kind = origin.partition(":")[0]
+    words = {
+        START: "a starting point, not an estimate",
+        AUDIT: "set from the accuracy assessment",
+        TOP: "chosen by a person",
+    }
+    return words.get(kind) or origin_words(origin)
 
 
 def choose_threshold(layout: Layout, run_id: str, value: float, origin: str = PERSON) -> None:

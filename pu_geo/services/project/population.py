@@ -5,7 +5,7 @@ A removed building is in no count. A building that stands elsewhere than where a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
@@ -92,12 +92,19 @@ def of_run(layout: Layout, run: RunFacts, ids: Sequence[str] | None = None) -> P
     """
     wanted = store.call(layout, contents.building_ids) if ids is None else ids
     own, scores = runs.building_ids_of(layout, run.run_id), np.array(runs.array(layout, run.run_id, "scores"), np.float32)
-    why = _hidden(layout, run, wanted)
-    if wanted != own:
+    return of_scores(layout, wanted, own, scores, choices.reasons_of(layout, run) or {})
+
+
+def of_scores(
+    layout: Layout, ids: Sequence[str], own: Sequence[str], scores: NDArray[np.float32], hidden: Mapping[str, str]
+) -> Population:
+    """Return what each building is by scores of the buildings `own`, [M]; `hidden` has why some of these are not assessed."""
+    why = np.fromiter(map(hidden.get, ids, repeat("")), _WHY, len(ids))
+    if ids != own:
         row = {building: at for at, building in enumerate(own)}
-        at = np.fromiter(map(row.get, wanted, repeat(-1)), np.int64, len(wanted))
+        at = np.fromiter(map(row.get, ids, repeat(-1)), np.int64, len(ids))
         scores, why[at < 0] = np.append(scores, np.float32(np.nan))[at], NOT_IN_RUN
-    return _standing(layout, wanted, why, scores)
+    return _standing(layout, ids, why, scores)
 
 
 def of(layout: Layout, chip_set: str, run_id: str | None) -> Population:
@@ -108,8 +115,10 @@ def of(layout: Layout, chip_set: str, run_id: str | None) -> Population:
     """
     facts = contents.chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
-    why = assessability.hidden_after(facts) if run_id is None else _hidden(layout, choices.run(layout, run_id), ids)
-    return _standing(layout, ids, why.astype(_WHY), np.full(len(ids), np.nan, np.float32))
+    scores = np.full(len(ids), np.nan, np.float32)
+    if run_id is not None:
+        return of_scores(layout, ids, ids, scores, choices.reasons_of(layout, choices.run(layout, run_id)) or {})
+    return _standing(layout, ids, assessability.hidden_after(facts).astype(_WHY), scores)
 
 
 def is_gone(layout: Layout, chip_set: str, run_id: str | None) -> Bools:
@@ -121,12 +130,6 @@ def is_gone(layout: Layout, chip_set: str, run_id: str | None) -> Bools:
         moved = set() if run_id is None else runs.moved(db, runs.find(db, run_id).run_id)
         left = set(contents.building_ids(db)) - moved
     return np.fromiter((one not in left for one in ids), np.bool_, len(ids))
-
-
-def _hidden(layout: Layout, run: RunFacts, ids: Sequence[str]) -> NDArray[np.str_]:
-    """Return why a run does not assess buildings, as far as the picture or a shift keeps it from it, str [N]."""
-    found = choices.reasons_of(layout, run) or {}
-    return np.fromiter(map(found.get, ids, repeat("")), _WHY, len(ids))
 
 
 def _standing(layout: Layout, ids: Sequence[str], why: NDArray[np.str_], scores: NDArray[np.float32]) -> Population:

@@ -28,7 +28,6 @@ from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, random_audits
-from pu_geo.services.damage_map.auditing import Estimate
 from pu_geo.services.damage_map.random_audits import Check
 from pu_geo.services.project import population
 
@@ -361,13 +360,6 @@ def criterion_words(side: Side) -> str:
         f"{known.criterion:.2f} ({known.low:.2f} to {known.high:.2f}); {wording.percent(known.recall)} of {known.n_held_out} clicks "
         f"{above_words(known.n_called)}"
     )
-
-
-def share_words(figure: Estimate) -> str:
-    """Write an estimated share as "62 % (48–75)"; its own words where the audit is not enough."""
-    if figure.value is None or figure.low is None or figure.high is None:
-        return figure.words
-    return wording.interval(figure.value, figure.low, figure.high)
 
 
 def as_json(layout: Layout, found: Comparison, n_disagreeing: int = 20) -> dict[str, Any]:

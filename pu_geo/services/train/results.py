@@ -13,7 +13,6 @@ from pu_geo.records import RunFacts
 from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_names
-from pu_geo.services.train.comparing import share_words
 
 NOT_JUDGED, NOT_AUDITED = "none held out", "not audited"
 
@@ -73,5 +72,5 @@ def _audit_words(layout: Layout, run_id: str) -> str:
     if at is None:
         return NOT_AUDITED
     known = {"precision": at.precision, "recall": at.recall}
-    parts = [f"{name} {share_words(figure)}" for name, figure in known.items() if figure.value is not None]
+    parts = [f"{name} {wording.interval_of(vars(figure))}" for name, figure in known.items() if figure.value is not None]
     return ", ".join(parts) or at.recall.words

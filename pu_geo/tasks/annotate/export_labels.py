@@ -20,13 +20,12 @@ from pu_geo.geo.vector import crs as systems
 from pu_geo.project import contents, grades, history, labels, store
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, writable_target
-from pu_geo.records import FootprintTable
+from pu_geo.records import LABEL_NAMES, FootprintTable
 
 FORMATS = (".csv", ".geojson")
 DECISIONS, DECISIONS_FORMAT = ".decisions.json", "pu-geo decisions 1"
 GRADE_FIELDS = ("grade_name", "grade_class")  # of the history
 TYPES = ("damage_types", "absent_types")  # lists
-LABEL_NAMES = {"positive": "damaged", "not_damaged": "no_visible_damage", "not_assessable": "not_assessable"}
 
 
 def export_labels(layout: Layout, path: str) -> dict[str, object]:

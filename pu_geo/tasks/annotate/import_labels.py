@@ -25,9 +25,9 @@ from pu_geo.project import decisions as decision_log
 from pu_geo.project.grades import Grade
 from pu_geo.project.history import PastEvent
 from pu_geo.project.layout import Layout
-from pu_geo.records import DAMAGE_CLASSES, LABELS, Grid, LabelEvent, LabelOp, utc
+from pu_geo.records import DAMAGE_CLASSES, LABEL_NAMES, LABELS, Grid, LabelEvent, LabelOp, utc
 from pu_geo.spreadsheets import unguarded
-from pu_geo.tasks.annotate.export_labels import DECISIONS, DECISIONS_FORMAT, LABEL_NAMES, TYPES, named_in
+from pu_geo.tasks.annotate.export_labels import DECISIONS, DECISIONS_FORMAT, TYPES, named_in
 
 MAX_BYTES = 200_000_000
 _ALIASES = {name: label for label, name in LABEL_NAMES.items()}

@@ -10,8 +10,7 @@ from pu_geo.geo.export.pieces import write_csv
 from pu_geo.project import rounds, versions
 from pu_geo.project.layout import Layout
 from pu_geo.project.rounds import Round
-from pu_geo.records import DamageMap
-from pu_geo.tasks.annotate.export_labels import LABEL_NAMES
+from pu_geo.records import LABEL_NAMES, DamageMap
 
 COMPARED = ("damage_binary", "triage", "label", "not_assessed_reason", "damage_class")
 _CHANGE = ("building_id", "field", "before", "after")

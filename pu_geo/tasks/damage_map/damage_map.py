@@ -1,9 +1,8 @@
-"""The damage map of a run: every building with its score, label, audit figures and provenance."""
+"""The damage map as exports have it: every building with its score, label, audit figures and provenance."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from pu_geo import __version__
 from pu_geo.analysis import assessability
-from pu_geo.analysis.scenes import scene_rows
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.geo.local_space import COORDINATES, centroid_places, place_names
 from pu_geo.geo.raster.placement import moved_to
@@ -22,40 +20,29 @@ from pu_geo.geo.vector.areas import assign, centroids
 from pu_geo.geo.vector.duplicates import twins
 from pu_geo.project import (
     alignment,
-    analysts,
     aoi,
     areas,
     choices,
     contents,
     discoveries,
     freshness,
-    grades,
     import_log,
     labels,
     rounds,
     runs,
     store,
 )
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
-from pu_geo.records import NOT_IN_RUN, DamageMap, FootprintTable, LabelEvent, RunFacts, Scene
-from pu_geo.services.damage_map import auditing, damage_types, exporting, random_audits
-from pu_geo.services.imagery import layers, scene_files, scene_pair
-from pu_geo.services.project.choices import reasons_of
+from pu_geo.records import LABEL_NAMES, DamageMap, FootprintTable, RunFacts, Scene, Units
+from pu_geo.services.damage_map import auditing, damage_types
+from pu_geo.services.damage_map import damage_map as maps
+from pu_geo.services.imagery import scene_files
+from pu_geo.services.project import population
 from pu_geo.services.train import training
-from pu_geo.tasks.annotate.export_labels import LABEL_NAMES, TYPES
-from pu_geo.tasks.damage_map.limits import OWN_SCORES, limits
 
 SCHEMA_VERSION = "1.3"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
-_OF_RUN = (
-    "assessed", "not_assessed_reason", "damage_binary", "score", "score_type", "rank", "threshold", "triage",
-)  # fmt: skip
-_OF_PEOPLE = (
-    "damage_class", "label", "label_source", "labeller", "labelled_at", "damage_types", "absent_types", "n_labels", "agreement",
-    "review_status",
-)  # fmt: skip
+OWN_SCORES = "own_scores"  # method of a map whose scores no run of the project made
 _NO_RUN = dict.fromkeys(("preset", "seed", "trained_on_labels_up_to_event", "n_positive_clicks"))
 MOST_FLAGGED_BY_ROUNDING = 0.01  # of all buildings
 
@@ -76,23 +63,13 @@ def build_damage_map(
         version: of the product, such as "v2".
         threshold_origin: who or what set `threshold`, see `choices.Threshold`.
     """
-    with store.connect(layout) as db:
-        facts = runs.find(db, run_id)
-        limit = choices.threshold_of(db, facts)
-    if threshold is not None:
-        limit = choices.Threshold(round(threshold, 4), threshold_origin)
-    audit = auditing.facts(layout, facts.run_id, limit.value)
-    if not layout.chip_facts(facts.chip_set).is_file():
+    limit = None if threshold is None else choices.Threshold(round(threshold, 4), threshold_origin)
+    shown = maps.of_run(layout, run_id, limit)
+    if not layout.chip_facts(shown.chip_set).is_file():
         raise ProjectError(
-            f"The facts of the chips {facts.chip_set} that run {facts.run_id} scored are gone.", "Cut chips and train again."
+            f"The facts of the chips {shown.chip_set} that run {run_id} scored are gone.", "Cut chips and train again."
         )
-    scores = np.asarray(runs.array(layout, facts.run_id, "scores"), dtype=np.float32)
-    source = _Source(
-        runs.building_ids_of(layout, facts.run_id), scores, reasons_of(layout, facts) or {}, facts.chip_set, facts.method,
-        facts.created_at, facts.run_id, facts.score_type, _about_run(facts), facts.n_hidden, facts.warnings,
-        types=damage_types.on_map(layout, facts.run_id, limit.value), learned_views=layers.learned_views(facts),
-    )  # fmt: skip
-    return _collect(layout, source, limit, audit, version)
+    return _collect(shown, version)
 
 
 def build_own_map(
@@ -119,12 +96,10 @@ def build_own_map(
     if limit != threshold:
         _check_decimals(int((given >= threshold).sum()), int(is_flagged.sum()), len(given))
     silent = assessability.groups_without_answers(chips, pu.is_positive, pu.is_not_damaged, is_flagged)
-    why = assessability.reasons(chips, silent)
-    source = _Source(
-        pu.building_ids, given, assessability.by_building(pu.building_ids, why), chips["chip_set"], OWN_SCORES, store.now(),
-        n_hidden=int((assessability.reasons(chips) != "").sum()),
-    )  # fmt: skip
-    return _collect(layout, source, choices.Threshold(limit, choices.PERSON), None, None)
+    why = assessability.by_building(pu.building_ids, assessability.reasons(chips, silent))
+    there = store.call(layout, contents.building_ids)
+    buildings = population.of_scores(layout, there, pu.building_ids, given, why)
+    return _collect(maps.DamageMap(layout, chips["chip_set"], choices.Threshold(limit, choices.PERSON), buildings), None)
 
 
 def check_threshold(threshold: float) -> None:
@@ -161,137 +136,91 @@ def _checked_scores(scores: NDArray[np.floating], n: int) -> NDArray[np.float32]
     return given.astype(np.float32)
 
 
-@dataclass(frozen=True)
-class _Source:
-    """What a map takes its scores from: a run, or, without `run_id`, scores of the user's own.
-
-    Attributes:
-        ids: building of each row of `scores`, float32 [N].
-        hidden: building id -> why the picture keeps it from being assessed.
-        about: metadata that a run alone has.
-        n_hidden: buildings whose chips show nothing to learn from.
-        learned_views: names of the views of layers that the run learned from.
-        types: damage types that the run scores; none of own scores.
-    """
-
-    ids: Sequence[str]
-    scores: NDArray[np.float32]
-    hidden: Mapping[str, str]
-    chip_set: str
-    method: str
-    at: str
-    run_id: str | None = None
-    score_type: str | None = None
-    about: Mapping[str, object] = field(default_factory=lambda: _NO_RUN)
-    n_hidden: int = 0
-    warnings: tuple[str, ...] = ()
-    learned_views: Sequence[str] = ()
-    types: damage_types.TypesOnMap = field(default_factory=lambda: damage_types.TypesOnMap(()))
-
-
-def _collect(
-    layout: Layout, source: _Source, limit: choices.Threshold, audit: Mapping[str, Any] | None, version: str | None
-) -> DamageMap:
-    """Put scores together with labels, imagery and provenance as they stand now."""
+def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
+    """Put a map together with geometry, imagery and provenance as they stand now."""
+    layout, run, chips, limit = shown.layout, shown.run, shown.chips, shown.limit
     with store.connect(layout) as db:
         table, grid, scenes = contents.footprints(db), contents.grid(db), contents.scenes(db)
-        events, name, newest = labels.current(db), store.project_name(db), labels.last_event(db)
-        outlines, answers, scale = contents.footprint_sources(db), analysts.own_answers(db), grades.known(db)
+        name, newest, outlines = store.project_name(db), labels.last_event(db), contents.footprint_sources(db)
         guessed = discoveries.type_of(db)
-    chips, hidden, here = chip_facts(layout, source.chip_set), source.hidden, set(table.building_ids)
-    rows = {one: i for i, one in enumerate(source.ids) if one in here and hidden.get(one) != NOT_IN_RUN}
+    ids, n = table.building_ids, len(table.wkb)
+    audit = None if run is None else auditing.facts(layout, run.run_id, limit.value)
     (x_name, y_name), (x, y) = place_names(grid.crs), centroid_places(table.wkb, grid.crs)
-    results = _results(table.building_ids, rows, source.scores, hidden, events, limit.value, source.score_type)
-    human = _human(table.building_ids, events, answers, scale)
+    results, people = shown.results, shown.people
+    made_at = store.now() if run is None else run.created_at
     provenance = {
-        "method": source.method, "run_id": source.run_id, "run_at": source.at, "round": rounds.read(layout).number,
-        "product_version": version, "schema_version": SCHEMA_VERSION,
+        "method": OWN_SCORES if run is None else run.method, "run_id": run and run.run_id, "run_at": made_at,
+        "round": rounds.read(layout).number, "product_version": version, "schema_version": SCHEMA_VERSION,
     }  # fmt: skip
     columns: dict[str, Sequence[object]] = {
-        "building_id": list(table.building_ids),
+        "building_id": list(ids),
         "source_footprint": list(outlines),
         "area_m2": [round(float(area), 1) for area in table.area_m2],
         x_name: x.tolist(),
         y_name: y.tolist(),
         **results,
-        **_audited(table.building_ids, results, events, audit),
-        **human,
-        **damage_types.columns(source.types, table.building_ids),
-        "discovered_type": _guesses(table.building_ids, results["triage"], human["label"], guessed),
+        **_audited(results, people["label"], audit),
+        **people,
+        **damage_types.columns(shown.types),
+        "discovered_type": _guesses(ids, results["triage"], people["label"], guessed),
         **districts(layout, table),
         **shifts(layout, table, scenes),
-        "audit_weight": _weights(layout, table.building_ids, rows, audit),
-        **_imagery(table.building_ids, chips),
-        **{name: [value] * len(table.wkb) for name, value in provenance.items()},
+        "audit_weight": _weights(ids, shown, audit),
+        **_imagery(ids, chips),
+        **{column: [value] * n for column, value in provenance.items()},
         "source_attributes": list(table.attributes),
     }
-    metadata = {**_metadata(name, columns, _scenes_used(chips), source, limit, audit), "labels_up_to_event": newest}
-    metadata["estimate"] = auditing.how_many(layout).as_mapping()
-    answered = [event.label if (event := events.get(building)) else None for building in chips["building_ids"]]
-    why = np.array([hidden.get(one, "") if one in here else assessability.REMOVED for one in chips["building_ids"]], np.str_)
-    rows_of_scenes = scene_rows(chips, runs.written(source.scores), limit.value, why, answered)
-    metadata |= {
-        "bands": chips["bands"], "bands_why": chips.get("bands_why", ""), "n_hidden_from_training": source.n_hidden,
-        "scenes": [row.as_mapping() for row in rows_of_scenes],
-        "in_doubt": [*scene_pair.doubts_of(layout), *store.call(layout, import_log.doubts)], "out_of_date": freshness.of_chips(layout, source.chip_set).words,
-    }  # fmt: skip
-    if source.run_id is not None and source.types.types:
-        types = damage_types.facts(layout, source.run_id, limit.value, source.types)
-        metadata |= {"types": types, "types_rule": " ".join((source.types.rule, *source.types.warnings))}
-    if used := layers.in_chips(chips, source.learned_views):
-        metadata["layers"] = used
-        columns |= _layers_missing(table.building_ids, chips, used)
-    metadata |= {**interest(layout, table, grid.crs, source.at), **doubles(table, outlines), **sources(layout, scenes)}
+    layers, types = shown.layers, shown.types
+    n_hidden = run.n_hidden if run else int((assessability.reasons(chips) != "").sum())
+    metadata: dict[str, object] = {
+        "title": f"Damage map: {name}",
+        "disclaimer": DISCLAIMER,
+        "made_with": f"PU-Geo {__version__}",
+        "schema_version": SCHEMA_VERSION,
+        "run_id": run and run.run_id,
+        "method": provenance["method"],
+        **(_NO_RUN if run is None else _about_run(run)),
+        "threshold": limit.value,
+        "threshold_origin": limit.origin,
+        "audit_id": audit["check_id"] if audit is not None and audit["total"]["value"] is not None else "not audited",
+        "counts": {
+            "damaged": shown.n["confirmed"] + shown.n["flagged"],
+            "not_flagged": shown.n["not_flagged"],
+            "not_assessed": shown.n["not_assessed"],
+        },
+        "audit": None if audit is None else {key: value for key, value in audit.items() if key != "calibration"},
+        "run_warnings": list(run.warnings) if run else [],
+        "sha256": {str(scene["scene_id"]): scene["sha256"] for scene in _scenes_used(chips)},
+        "labels_up_to_event": newest,
+        "estimate": auditing.how_many(layout).as_mapping(),
+        "bands": chips["bands"],
+        "bands_why": chips.get("bands_why", ""),
+        "n_hidden_from_training": n_hidden,
+        "scenes": [row.as_mapping() for row in shown.scenes],
+        "in_doubt": shown.in_doubt,
+        "out_of_date": freshness.of_chips(layout, shown.chip_set).words,
+        **({"types": shown.type_facts, "types_rule": types.rule} if types.types else {}),
+        **({"layers": layers} if layers else {}),
+    }
+    columns |= _layers_missing(ids, chips, layers)
+    about = {**interest(layout, table, grid.crs, made_at), **doubles(table, outlines), **sources(layout, scenes)}
+    metadata |= about
     if not grid.has_place:
         metadata["coordinates"] = COORDINATES
     if version:
         metadata["product_version"] = version
-    found = DamageMap(table.building_ids, table.wkb, columns, grid.crs, metadata)
-    return replace(found, metadata={**metadata, "cannot_say": limits(found, audit)})
-
-
-def _results(
-    ids: Sequence[str], rows: Mapping[str, int], scores: np.ndarray, hidden: Mapping[str, str],
-    events: Mapping[str, LabelEvent], limit: float, score_type: str | None,
-) -> dict[str, Sequence[object]]:  # fmt: skip
-    """Return what is known of each building; a person's answer wins over the picture and the score.
-
-    A building that was added after the run has no result: its picture may show it well, but the run never scored it. Score and
-    threshold are compared with the decimals that the file has.
-    """
-    counted = list(rows.values())
-    ranks, limit = np.zeros(len(scores), np.int64), round(limit, 4)
-    ranks[counted] = runs.ranks(scores[counted])
-    columns: dict[str, list[object]] = {name: [] for name in _OF_RUN}  # no dict a building: 1,000,000 of them are 0.5 GB
-    for building in ids:
-        event, row = events.get(building), rows.get(building)
-        why = hidden.get(building) if row is not None else NOT_IN_RUN
-        if event is not None:
-            why = (event.reason or "unclear") if event.label == "not_assessable" else None
-        score = None if why or row is None else round(float(scores[row]), 4)
-        is_damaged = event.label == "positive" if event is not None else score is not None and score >= limit
-        triage = ("flagged" if event is None else "confirmed") if is_damaged else "below"
-        columns["assessed"].append(why is None)
-        columns["not_assessed_reason"].append(why)
-        columns["damage_binary"].append("not_assessed" if why else "damaged" if is_damaged else "not_flagged")
-        columns["score"].append(score)
-        columns["rank"].append(None if why or row is None else int(ranks[row]))
-        columns["triage"].append("not_assessed" if why else triage)
-    return {**columns, "score_type": [score_type] * len(ids), "threshold": [limit] * len(ids)}
+    metadata["cannot_say"] = [*shown.cannot_say, *of_outlines(about, shown.units, n)]
+    return DamageMap(ids, table.wkb, columns, grid.crs, metadata)
 
 
 def _audited(
-    ids: Sequence[str],
-    results: Mapping[str, Sequence[Any]],
-    events: Mapping[str, LabelEvent],
-    audit: Mapping[str, Any] | None,
+    results: Mapping[str, Sequence[Any]], label: Sequence[object], audit: Mapping[str, Any] | None
 ) -> dict[str, Sequence[object]]:
     """Return chances of damage, and triage by the audit's two thresholds, for buildings that nobody answered."""
-    nothing: list[object] = [None] * len(ids)
-    columns: dict[str, Sequence[object]] = {"p_damaged": nothing, "p_low": nothing, "p_high": nothing}
+    columns: dict[str, Sequence[object]] = dict.fromkeys(("p_damaged", "p_low", "p_high"), [None] * len(label))
     if audit is None:
         return columns
-    scores = [None if building in events else score for building, score in zip(ids, results["score"], strict=True)]
+    scores = [None if given else score for given, score in zip(label, results["score"], strict=True)]
     if curve := audit["calibration"]:
         known = np.array([np.nan if score is None else score for score in scores])
         for name, key in (("p_damaged", "p"), ("p_low", "p_low"), ("p_high", "p_high")):
@@ -306,31 +235,6 @@ def _audited(
     return columns
 
 
-def _human(
-    ids: Sequence[str], events: Mapping[str, LabelEvent], answers: Mapping[tuple[str, str], LabelEvent], scale: Sequence[Grade]
-) -> dict[str, Sequence[object]]:  # fmt: skip
-    """Return the answers of people for each building; `answers` has the last answer of each person."""
-    given: dict[str, list[str]] = {}
-    for (building, _), event in answers.items():
-        given.setdefault(building, []).append(event.label)
-    columns: dict[str, list[object]] = {name: [None] * len(ids) for name in _OF_PEOPLE}
-    columns |= {name: [[] for _ in ids] for name in TYPES}
-    columns["n_labels"] = [len(given.get(building, ())) for building in ids]
-    for row, building in enumerate(ids):
-        if (last := events.get(building)) is None:
-            continue
-        own = given.get(building, [])
-        agree = round(own.count(last.label) / len(own), 4) if own else None
-        found = {
-            "damage_class": exporting.damage_class(last, scale), "label": LABEL_NAMES[last.label],
-            **{name: list(getattr(last, name)) for name in TYPES}, "label_source": last.kind, "labeller": last.analyst, "labelled_at": last.at,
-            "agreement": agree, "review_status": "single" if len(own) < 2 else "agreed" if agree == 1 else "disputed",
-        }  # fmt: skip
-        for name, value in found.items():
-            columns[name][row] = value
-    return {**columns}
-
-
 def _guesses(
     ids: Sequence[str], triage: Sequence[object], label: Sequence[object], guessed: Mapping[str, str]
 ) -> list[object]:
@@ -340,15 +244,16 @@ def _guesses(
     return [None if how == "not_assessed" or name == none else guessed.get(building) for building, how, name in rows]
 
 
-def _weights(layout: Layout, ids: Sequence[str], rows: Mapping[str, int], audit: Mapping[str, Any] | None) -> list[object]:
+def _weights(ids: Sequence[str], shown: maps.DamageMap, audit: Mapping[str, Any] | None) -> list[object]:
     """Return how many buildings each building of the audit's sample represents; None for those that do not count."""
-    if audit is None:
+    if audit is None or shown.audit is None:
         return [None] * len(ids)
-    sample = replace(random_audits.load(layout, audit["check_id"]).sample, n_drawn=int(audit["n_counted"]))
+    sample, own = shown.audit.done.sample, shown.chips["building_ids"]
     drawn, share = sample.stratum[: sample.n_drawn], sample.inclusion()
     weight = np.divide(1.0, share, out=np.zeros(len(share)), where=share > 0)
-    of_row = dict(zip(sample.rows[: sample.n_drawn].tolist(), weight[drawn].round(4).tolist(), strict=True))
-    return [of_row.get(rows.get(building, -1)) for building in ids]
+    rows, weights = sample.rows[: sample.n_drawn].tolist(), weight[drawn].round(4).tolist()
+    of_building = {own[row]: one for row, one in zip(rows, weights, strict=True)}
+    return list(map(of_building.get, ids))
 
 
 def _scenes_used(chips: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -408,33 +313,6 @@ def _about_run(facts: RunFacts) -> dict[str, object]:
         "n_positive_clicks": facts.n_positive,
         **({"n_accepted_from_clusters": facts.n_accepted} if not facts.from_model else {}),
         **({} if facts.place is None else {"evidence_from_place": dict(facts.place)}),
-    }
-
-
-def _metadata(
-    name: str,
-    columns: Mapping[str, Sequence[object]],
-    scenes: Sequence[Mapping[str, Any]],
-    source: _Source,
-    limit: choices.Threshold,
-    audit: Mapping[str, Any] | None,
-) -> dict[str, object]:
-    binary = list(columns["damage_binary"])
-    return {
-        "title": f"Damage map: {name}",
-        "disclaimer": DISCLAIMER,
-        "made_with": f"PU-Geo {__version__}",
-        "schema_version": SCHEMA_VERSION,
-        "run_id": source.run_id,
-        "method": source.method,
-        **source.about,
-        "threshold": limit.value,
-        "threshold_origin": limit.origin,
-        "audit_id": audit["check_id"] if audit is not None and audit["total"]["value"] is not None else "not audited",
-        "counts": {value: binary.count(value) for value in ("damaged", "not_flagged", "not_assessed")},
-        "audit": None if audit is None else {key: value for key, value in audit.items() if key != "calibration"},
-        "run_warnings": list(source.warnings),
-        "sha256": {str(scene["scene_id"]): scene["sha256"] for scene in scenes},
     }
 
 
@@ -508,3 +386,40 @@ def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:
     is_building = np.array(sources, dtype=np.str_) != "grid"
     outlines = shapely.from_wkb(np.array(list(table.wkb), dtype=object)[is_building])
     return {"n_duplicates": int(twins(outlines).sum())}
+
+
+def of_outlines(about: Mapping[str, Any], units: Units, n: int) -> list[str]:
+    """Return what of n outlines a reader could mistake, in sentences: cells, duplicates, files that changed, an area that chose nothing.
+
+    Args:
+        about: what `interest`, `doubles` and `sources` return.
+    """
+    area, found = about.get("aoi") or {}, list[str]()
+    if units.n_cells:
+        which = "Mapped are" if not units.n_buildings else f"{units.n_cells:,} of {n:,} rows are"
+        cells = Units(0, units.n_cells, units.sizes_m).full
+        found.append(
+            f"{which} {cells} of a regular grid, not buildings: a cell may hold several houses, a part of one, or none."
+        )
+    if changed := ", ".join(about["sources_changed"][:5]):
+        found.append(
+            f"Another file lies now where {changed} was: the map shows the picture that was there when chips were cut."
+        )
+    if missing := ", ".join(about["sources_missing"][:5]):
+        found.append(
+            f"The files of {missing} were not where they had been when this map was made: nobody could compare it with them."
+        )
+    if doubled := about["n_duplicates"]:
+        found.append(f"{doubled:,} outlines are the same building as another one, which every number here counts twice.")
+    if area:
+        name, outside = (
+            f"The area of interest ({area['source']})",
+            f"{area['n_outside']:,} of {n:,} {units.several} lie outside it",
+        )
+        if area["set_after_run"]:
+            found.append(f"{name} was set after the run and did not choose what was mapped: {outside}.")
+        elif not area["selected_buildings"]:
+            found.append(f"{name} did not stand yet, or not any more, when some of the outlines were added: {outside}.")
+        elif not area["stands"]:
+            found.append(f"{name} chose what was mapped; it has been replaced or taken away since.")
+    return found

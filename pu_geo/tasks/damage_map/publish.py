@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.export.codebook import PROFILES, with_classes
@@ -73,8 +72,7 @@ def publish(
         job.report(0.88, "writing the report")
         tiles = job.layout.quicklooks / "post"
         background = tiles if (tiles / "pyramid.json").is_file() else None
-        audit: Any = damage_map.metadata["audit"]
-        write_report(folder / "report.html", damage_map, audit, tables[0].rows, background, grid=grid)
+        write_report(folder / "report.html", damage_map, tables[0].rows, background, grid=grid)
         past = rounds.read(job.layout)
         if past.number > 1:
             changes.write_history(folder, past, damage_map)

@@ -11,7 +11,7 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from pu_geo import wording
+from pu_geo import jobs, wording
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import mapping
 from pu_geo.services.imagery import preparation
@@ -32,8 +32,14 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
     """Draw how to add areas, the button that summarises, and what the last summary of this run found."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         cell_m = st.number_input(texts.CELL, 50, 20_000, step=50, width=200, **chosen.kept(layout, "cell_m", "cell-m"))
-        start = partial(mapping.start_summing_up, layout, run_id, threshold, int(cell_m))
-        frame.button(texts.SUM_UP, start, key="sum-up", type="primary", icon=":material/grid_on:")
+        args = {**mapping.map_arguments(layout, run_id, threshold), "cell_m": int(cell_m)}
+        frame.button(
+            texts.SUM_UP,
+            partial(jobs.start, layout, "sum_up", args),
+            key="sum-up",
+            type="primary",
+            icon=":material/grid_on:",
+        )
         with st.popover(texts.ADD_AREAS, icon=":material/add_location_alt:"):
             _add(layout)
     job_card.watch_unless_done(layout, "areas")

@@ -11,6 +11,7 @@ from pu_geo import wording
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import auditing, mapping, random_audits
 from pu_geo.services.damage_map.auditing import AuditView
+from pu_geo.services.damage_map.damage_map import DamageMap
 from pu_geo.services.project import choices
 from pu_geo.ui import frame
 from pu_geo.ui.damage_map import texts
@@ -19,39 +20,36 @@ from pu_geo.ui.damage_map.threshold_panel import share_words
 _COLORS = {"precision": "#0B6E99", "recall": "#D55E00"}
 
 
-def draw(layout: Layout, run_id: str, threshold: float) -> None:
-    """Draw all about the accuracy assessment of a run.
-
-    Args:
-        threshold: that the page shows now; "use" buttons store another one.
-    """
-    found = auditing.view(layout, run_id)
+def draw(run_id: str, shown: DamageMap) -> None:
+    """Draw all about the accuracy assessment of a run's map; "use" buttons store another threshold."""
+    found, layout = shown.audit, shown.layout
     if found is None:
         _invite(layout, run_id)
         return
     _status(layout, found)
-    _figures(layout, run_id, threshold)
-    _offer(layout, run_id)
+    _figures(run_id, shown)
+    _offer(run_id, shown)
     if any(row.precision.is_enough for row in found.rows):
         curve, wish = st.columns([3, 2], gap="medium")
         with curve:
-            st.plotly_chart(_figure(found, threshold), key="audit-curve", config={"displaylogo": False}, alt=texts.CURVE_ALT)
+            st.plotly_chart(
+                _figure(found, shown.limit.value), key="audit-curve", config={"displaylogo": False}, alt=texts.CURVE_ALT
+            )
         with wish:
             _wish(layout, run_id, found)
     _notes(found)
 
 
-def _figures(layout: Layout, run_id: str, threshold: float) -> None:
+def _figures(run_id: str, shown: DamageMap) -> None:
     """Draw the number damaged, precision and recall, each with its interval and basis."""
     total, precision, recall = st.columns(3, gap="medium")
-    damaged = auditing.how_many(layout)
+    damaged, here = auditing.how_many(shown.layout), shown.at
     figure = damaged.total
     value = texts.NOT_ENOUGH
     if figure.value is not None and figure.low is not None and figure.high is not None:
         value = texts.NUMBER.format(value=figure.value, low=figure.low, high=figure.high)
     total.metric(texts.DAMAGED, value, border=True)
     total.caption(frame.plain(auditing.without_headline(damaged.words_beside(run_id))))
-    here = auditing.at(layout, run_id, threshold)
     if here is None:
         return
     both = (
@@ -62,13 +60,13 @@ def _figures(layout: Layout, run_id: str, threshold: float) -> None:
         column.caption(frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)))
 
 
-def _offer(layout: Layout, run_id: str) -> None:
+def _offer(run_id: str, shown: DamageMap) -> None:
     """Draw the threshold that the audit offers, what it and the one of now cost, and the button that takes it."""
-    if (offer := mapping.offer(layout, run_id)) is None:
+    if (offer := mapping.offer(shown)) is None:
         return
     with st.container(border=True, key="audit-offer"):
         st.markdown(frame.plain(offer.words))
-        take = frame.does(partial(choices.choose_threshold, layout, run_id, *offer.threshold))
+        take = frame.does(partial(choices.choose_threshold, shown.layout, run_id, *offer.threshold))
         st.button(texts.TAKE.format(n=offer.n_flagged, now=offer.n_now), key="audit-take", on_click=take)
 
 

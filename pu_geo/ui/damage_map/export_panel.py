@@ -3,33 +3,39 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pu_geo import wording
+from pu_geo import jobs, wording
+from pu_geo.project import contents, store, versions
 from pu_geo.project.layout import Layout
 from pu_geo.project.store import is_writable
 from pu_geo.services.damage_map import exporting, mapping
-from pu_geo.services.damage_map.exporting import CLASSES, Class, Summary, Version
-from pu_geo.services.project import projects
+from pu_geo.services.damage_map.damage_map import DamageMap
+from pu_geo.services.project import choices, projects
+from pu_geo.services.project.population import CLASSES
+from pu_geo.services.train import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card, remove_dialog
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.routes import PREFIX
 
-_MOST_VERSIONS, _MOST_ROWS = 20, 5_000
+_MOST_VERSIONS, _MOST_ROWS, _MOST_CHANGES = 20, 5_000, 8
+Versions = Sequence[Mapping[str, Any]]
 _OPEN = "export-open"  # the visit of the screen in which the summary was opened and not closed again
 
 
-def draw_action(place: DeltaGenerator, layout: Layout, run_id: str, threshold: float) -> None:
+def draw_action(place: DeltaGenerator, run_id: str, shown: DamageMap) -> None:
     """Draw the screen's main action into `place`, and what it opens: a summary to be confirmed."""
     place.button(
         texts.EXPORT, type="primary", icon=":material/download:", key="export", help=texts.EXPORT_HELP, on_click=_open
     )
     if _is_open():
-        st.dialog(texts.EXPORT_TITLE, width="large", on_dismiss=_close)(_confirm)(layout, run_id, threshold)
+        st.dialog(texts.EXPORT_TITLE, width="large", on_dismiss=_close)(_confirm)(run_id, shown)
 
 
 def _open() -> None:
@@ -44,12 +50,13 @@ def _is_open() -> bool:
     return bool(st.session_state.get(_OPEN) == frame.visit())
 
 
-def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
+def _confirm(run_id: str, shown: DamageMap) -> None:
     """Draw what the next version will say, its files, and the button that writes it."""
     if not _is_open():
         st.rerun()
-    found = exporting.summary(layout, run_id, threshold)
-    _draw_summary(found)
+    layout, number, threshold = shown.layout, versions.next_number(shown.layout), shown.limit.value
+    with frame.show_errors():  # what it was made from may be gone
+        _draw_summary(run_id, shown, number)
     if not is_writable(layout):
         st.info(texts.READ_ONLY, icon=":material/lock:")
         st.code(
@@ -58,7 +65,7 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
             wrap_lines=True,
         )
         return
-    has_place = mapping.has_place(layout)
+    has_place = store.call(layout, contents.grid).has_place
     offered = list(mapping.FORMATS if has_place else mapping.LOCAL_FORMATS)
     format_box = chosen.kept(layout, "formats", "formats", offered)
     formats = st.multiselect(
@@ -74,7 +81,7 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
         local = st.checkbox(texts.LOCAL, key="local_coordinates")
     start = partial(_start, layout, run_id, threshold, format_box["key"], profile_box["key"])
     st.button(
-        texts.EXPORT_NUMBER.format(number=found.number), type="primary", icon=":material/download:", key="export-confirm",
+        texts.EXPORT_NUMBER.format(number=number), type="primary", icon=":material/download:", key="export-confirm",
         disabled=not (formats and (has_place or local)), on_click=frame.does(start, once=True),
     )  # fmt: skip
 
@@ -82,37 +89,42 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
 def _start(layout: Layout, run_id: str, threshold: float, *fields: str) -> None:
     """Start the export with what the dialog's fields, of formats and of profiles, hold at the click."""
     formats, profiles, local = (st.session_state.get(key) for key in (*fields, "local_coordinates"))
-    mapping.start_publish(layout, run_id, threshold, formats or [], profiles or [], local=bool(local))
+    args = mapping.publish_arguments(layout, run_id, threshold, formats or [], profiles or [], local=bool(local))
+    jobs.start(layout, "publish", args)
     _close()
     st.session_state["damage-tab"] = texts.TAB_EXPORT
 
 
-def _draw_summary(found: Summary) -> None:
-    total = sum(found.n.values())
+def _draw_summary(run_id: str, shown: DamageMap, number: int) -> None:
     for column, kind in zip(st.columns(len(CLASSES)), CLASSES, strict=True):
-        column.metric(texts.CLASSES[kind], f"{found.n[kind]:,}", border=True)
-    basis = texts.THRESHOLD_IS.format(threshold=found.threshold.value, basis=frame.plain(found.basis))
-    fields = [
-        (texts.FIELD_RUN, frame.plain(found.run_name)), (texts.FIELD_THRESHOLD, basis),
-        (texts.FIELD_AUDIT, frame.plain(found.audit) or texts.WITHOUT_AUDIT), (_changes_title(found), _changes(found)),
-    ]  # fmt: skip
-    if found.types:
-        types = ", ".join(texts.TYPE_COUNT.format(name=frame.plain(name), n=n) for name, n in found.types)
-        fields.insert(2, (texts.TAB_TYPES, types))
-    of_all = texts.OF_ALL.format(n=total, units=frame.plain(found.units))
-    st.markdown("\n".join([of_all, "", *(f"- {name}: {words}" for name, words in fields)]))
-    if found.gaps:
-        st.markdown("\n".join([f"**{texts.CANNOT_SAY}**", "", *(f"- {frame.plain(words)}" for words in found.gaps)]))
+        column.metric(texts.CLASSES[kind], f"{shown.n[kind]:,}", border=True)
+    basis = texts.THRESHOLD_IS.format(
+        threshold=shown.limit.value, basis=frame.plain(choices.basis_words(shown.limit.origin))
+    )
+    types = ", ".join(
+        texts.TYPE_COUNT.format(name=frame.plain(one.name), n=one.n_by_people + one.n_by_score) for one in shown.types.types
+    )
+    since = texts.FIELD_CHANGES_SINCE.format(version=f"v{number - 1}") if number > 1 else texts.FIELD_CHANGES
+    fields = {
+        texts.FIELD_RUN: frame.plain(run_names.name(shown.layout, run_id)), texts.FIELD_THRESHOLD: basis, texts.TAB_TYPES: types,
+        texts.FIELD_AUDIT: frame.plain(shown.audit_words) or texts.WITHOUT_AUDIT, since: _changes(shown, number),
+    }  # fmt: skip
+    of_all = texts.OF_ALL.format(n=len(shown.classes), units=frame.plain(shown.units.full))
+    gaps = (f"- {frame.plain(words)}" for words in shown.cannot_say)
+    rows = (f"- {name}: {words}" for name, words in fields.items() if words)
+    st.markdown("\n".join([of_all, "", *rows, "", f"**{texts.CANNOT_SAY}**", "", *gaps]))
 
 
-def _changes_title(found: Summary) -> str:
-    return texts.FIELD_CHANGES_SINCE.format(version=f"v{found.number - 1}") if found.number > 1 else texts.FIELD_CHANGES
-
-
-def _changes(found: Summary) -> str:
-    if found.before is None:
-        return texts.NOT_COMPARED if found.number > 1 else texts.FIRST_VERSION
-    return ", ".join(f"{texts.CHANGES[kind]} {n:,}" for kind, n in found.changes.items()) or texts.NOTHING_CHANGED
+def _changes(shown: DamageMap, number: int) -> str:
+    found = exporting.since_last(shown)
+    if found is None:
+        return texts.NOT_COMPARED if number > 1 else texts.FIRST_VERSION
+    counts = exporting.counted(found)
+    rows = [
+        texts.CHANGE.format(before=texts.state(before), after=texts.state(after), n=n)
+        for before, after, n in counts[:_MOST_CHANGES]
+    ]
+    return ", ".join(rows) or texts.NOTHING_CHANGED
 
 
 # The versions there are
@@ -121,56 +133,49 @@ def _changes(found: Summary) -> str:
 def draw(layout: Layout) -> None:
     """Draw the progress of an export, the versions so far, and beside them a report or what changed."""
     job_card.watch_unless_done(layout, "export")
-    versions = exporting.all_versions(layout)[:_MOST_VERSIONS]
-    if not versions:
+    found = exporting.all_versions(layout)[:_MOST_VERSIONS]
+    if not found:
         st.info(texts.NO_VERSIONS, icon=":material/download:")
         return
     there, beside = st.columns([5, 6], gap="medium")
     with there:
-        for version in versions:
+        for version in found:
             _draw_version(layout, version)
     with beside:
         report, changes = st.tabs([texts.SHOW_REPORT, texts.SHOW_CHANGES], key="version-tabs", on_change="rerun")
         with report:
-            _draw_report(layout, versions)
+            _draw_report(layout, found)
         if changes.open:  # comparing reads two whole versions
             with changes:
-                _draw_changes(layout, versions)
+                _draw_changes(layout, found)
 
 
-def _draw_version(layout: Layout, version: Version) -> None:
-    audit = texts.AUDITED if version.is_audited else texts.NOT_AUDITED.lower()
-    basis = f" ({frame.plain(version.basis)})"
+def _draw_version(layout: Layout, version: Mapping[str, Any]) -> None:
+    name, origin = version["version"], str(version["threshold_origin"])
     with st.container(border=True, gap="small"):
-        st.markdown(f"**{version.name}** · {wording.when(version.made_at)}")
+        st.markdown(f"**{name}** · {wording.when(version['made_at'])}")
         facts = texts.VERSION_FACTS.format(
-            run=frame.plain(version.run), threshold=version.threshold, basis=basis, audit=audit
-        )
-        counts = texts.VERSION_COUNTS.format(
-            confirmed=version.confirmed, flagged=version.flagged, not_assessed=version.not_assessed, n=version.n,
-            units=frame.plain(version.units),
+            run=frame.plain(version["run"]), threshold=version["threshold"], basis=f" ({frame.plain(choices.basis_words(origin))})",
+            audit=texts.NOT_AUDITED.lower() if version["audit_id"] == "not audited" else texts.AUDITED,
         )  # fmt: skip
-        st.caption(f"{facts}  \n{counts}" + (f"  \n{frame.plain(version.estimate)}" if version.estimate else ""))
+        counts = texts.VERSION_COUNTS.format(
+            confirmed=version["confirmed"], flagged=version["flagged"] - version["confirmed"], not_assessed=version["not_assessed"],
+            n=version["n"], units=frame.plain(version["units"]),
+        )  # fmt: skip
+        st.caption(f"{facts}  \n{counts}" + (f"  \n{frame.plain(version['words'])}" if version["words"] else ""))
         with st.container(horizontal=True, gap="small"):
-            if exporting.REPORT in version.files:
-                st.link_button(
-                    texts.OPEN_REPORT, file_url(layout, version.name, exporting.REPORT), icon=":material/open_in_new:",
-                    key=f"report-{version.name}",
-                )  # fmt: skip
-            st.link_button(
-                texts.DOWNLOAD_ZIP, zip_url(layout, version.name), icon=":material/folder_zip:", key=f"zip-{version.name}"
-            )
-            with st.popover(texts.FILES, icon=":material/description:", key=remove_dialog.menu_key(f"files-{version.name}")):
+            if exporting.REPORT in version["files"]:
+                address = file_url(layout, name, exporting.REPORT)
+                st.link_button(texts.OPEN_REPORT, address, icon=":material/open_in_new:", key=f"report-{name}")
+            st.link_button(texts.DOWNLOAD_ZIP, zip_url(layout, name), icon=":material/folder_zip:", key=f"zip-{name}")
+            with st.popover(texts.FILES, icon=":material/description:", key=remove_dialog.menu_key(f"files-{name}")):
                 st.caption(texts.FILES_PATH)
-                st.code(str(version.folder), language=None)
-                links = (
-                    f"[{frame.plain(name)}]({file_url(layout, version.name, name)}?download=1)" for name in version.files
-                )
-                st.markdown("\n".join(f"- {link}" for link in links))
+                st.code(str(layout.exports / name), language=None)
+                links = (f"- [{frame.plain(one)}]({file_url(layout, name, one)}?download=1)" for one in version["files"])
+                st.markdown("\n".join(links))
                 remove_dialog.button(
-                    layout, "export", version.name, key=f"remove-{version.name}",
-                    label=texts.REMOVE_VERSION.format(version=version.name),
-                )  # fmt: skip
+                    layout, "export", name, key=f"remove-{name}", label=texts.REMOVE_VERSION.format(version=name)
+                )
 
 
 def file_url(layout: Layout, version: str, name: str) -> str:
@@ -183,18 +188,18 @@ def zip_url(layout: Layout, version: str) -> str:
     return f"{PREFIX}/{projects.token_of(layout)}/exports/{version}.zip"
 
 
-def _draw_report(layout: Layout, versions: list[Version]) -> None:
+def _draw_report(layout: Layout, found: Versions) -> None:
     """Draw a version's report in the page; the route lets it run no scripts and load nothing."""
-    named = [version.name for version in versions if exporting.REPORT in version.files]
+    named = [version["version"] for version in found if exporting.REPORT in version["files"]]
     if not named:
         return
     name = st.selectbox(texts.VERSIONS, named, key="report-version", label_visibility="collapsed", width=120)
     st.iframe(file_url(layout, name, exporting.REPORT), height=900, alt=texts.REPORT_OF.format(version=name))
 
 
-def _draw_changes(layout: Layout, versions: list[Version]) -> None:
+def _draw_changes(layout: Layout, versions_there: Versions) -> None:
     """Draw how many buildings differ between two versions, in which way, and which ones."""
-    names = [version.name for version in versions]
+    names = [version["version"] for version in versions_there]
     if len(names) < 2:
         st.caption(texts.ONE_VERSION)
         return
@@ -207,23 +212,10 @@ def _draw_changes(layout: Layout, versions: list[Version]) -> None:
             st.caption(texts.SAME.format(before=before, after=after))
             return
         st.caption(texts.CHANGED.format(n=wording.plural(len(found), "building"), before=before, after=after))
-        rows = [
-            dict(zip(texts.CHANGE_COLUMNS, (texts.CHANGES[kind], n), strict=True))
-            for kind, n in exporting.difference_rows(found)
-        ]
-        st.dataframe(rows, hide_index=True, key="change-counts")
-        buildings = [
-            (one.building_id, texts.CHANGES[one.change], _class_words(one.before, one.grades, 0), _class_words(one.after, one.grades, 1))
-            for one in found[:_MOST_ROWS]
-        ]  # fmt: skip
-        st.dataframe(
-            [dict(zip(texts.BUILDING_COLUMNS.values(), row, strict=True)) for row in buildings],
-            hide_index=True,
-            key="changed",
-        )
-
-
-def _class_words(kind: Class | None, grades: tuple[str, str] | None, at: int) -> str:
-    if kind is None:
-        return texts.ABSENT
-    return texts.CLASSES[kind] if grades is None else texts.graded(kind, grades[at])
+        kinds = [(texts.state(before), texts.state(after), n) for before, after, n in exporting.counted(found)]
+        buildings = [(one.building_id, texts.state(one.before), texts.state(one.after)) for one in found[:_MOST_ROWS]]
+        for key, columns, rows in (
+            ("change-counts", texts.CHANGE_COLUMNS, kinds),
+            ("changed", texts.BUILDING_COLUMNS, buildings),
+        ):
+            st.dataframe([dict(zip(columns, row, strict=True)) for row in rows], hide_index=True, key=key)

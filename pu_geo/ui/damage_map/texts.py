@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pu_geo.records import NOT_GRADED
-from pu_geo.services.damage_map.exporting import Change, Class
+from pu_geo.services.damage_map.exporting import State
+from pu_geo.services.project.population import Class
 from pu_geo.wording import plural
 
 TITLE = "Damage map"
@@ -111,9 +112,6 @@ TYPE_THRESHOLD_HELP = "Buildings that are flagged or confirmed, and have no answ
 TYPE_NO_THRESHOLD = "none"
 TYPE_START = "Start from the answers again"
 TYPE_START_HELP = "Gives the type to the share of the damaged that answers give it."
-TYPE_ABOVE, TYPE_BELOW = "has it, by score", "below its threshold"
-TYPE_SCORE, TYPE_BUILDINGS = "score of the type", "buildings"
-TYPE_RANKING_ALT = "How many damaged buildings have which score of {name}"
 
 # Areas
 
@@ -188,19 +186,17 @@ ONE_VERSION = "There is one version only. From the second one on, changes are li
 SAME = "No building changed its class or grade from {before} to {after}."
 CHANGED = "Changed from {before} to {after}: {n}."
 REPORT_OF = "Report of {version}"
-CHANGE_COLUMNS = ("Change", "Buildings")
-BUILDING_COLUMNS = {"building": "Building ID", "change": "Change", "before": "Before", "after": "After"}
+CHANGE_COLUMNS, BUILDING_COLUMNS = ("Before", "After", "Buildings"), ("Building ID", "Before", "After")
+CHANGE = "{before} to {after}: {n:,}"
 CLASSES: Mapping[Class, str] = {
     "confirmed": "Confirmed", "flagged": "Flagged", "not_flagged": "Not flagged", "not_assessed": "Not assessed",
 }  # fmt: skip
 ABSENT = "not in this version"
-CHANGES: Mapping[Change, str] = {
-    "newly_confirmed": "Newly confirmed", "no_longer_confirmed": "No longer confirmed", "newly_flagged": "Newly flagged",
-    "no_longer_flagged": "No longer flagged", "newly_assessed": "Newly assessed, not flagged",
-    "no_longer_assessed": "No longer assessed", "graded_anew": "Graded anew", "added": "Footprint added", "removed": "Footprint removed",
-}  # fmt: skip
 
 
-def graded(kind: Class, damage_class: str) -> str:
-    """Return a class with the grade in it."""
-    return f"{CLASSES[kind]}, {'not graded' if damage_class == NOT_GRADED else damage_class}"
+def state(found: State | None) -> str:
+    """Return what a building is in a version: its class, and the grade of a confirmed one."""
+    if found is None:
+        return ABSENT
+    grade = "not graded" if found.grade == NOT_GRADED else found.grade
+    return f"{CLASSES[found.kind]}, {grade}" if grade else CLASSES[found.kind]

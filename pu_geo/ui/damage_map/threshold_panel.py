@@ -11,11 +11,10 @@ from pu_geo import wording
 from pu_geo.errors import ProjectError
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import auditing, mapping
+from pu_geo.services.damage_map import auditing, damage_map, mapping
 from pu_geo.services.damage_map.auditing import Estimate
-from pu_geo.services.damage_map.mapping import SceneRow
+from pu_geo.services.damage_map.damage_map import DamageMap
 from pu_geo.services.project import choices
-from pu_geo.services.project.choices import Threshold
 from pu_geo.services.train import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen
@@ -24,54 +23,54 @@ from pu_geo.ui.damage_map import texts
 _MOST_DOUBTS = 3
 
 
-def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, Threshold, mapping.ThresholdView]:
-    """Draw them; return the run that is shown, its threshold, and what that flags."""
-    shown = choices.chosen_run(layout) or runs[0]
+def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, DamageMap]:
+    """Draw them; return the run that is shown, and its map."""
+    run_id = (choices.chosen_run(layout) or runs[0]).run_id
     try:
-        limit = choices.threshold(layout, shown.run_id)
-        found = mapping.at_threshold(layout, shown.run_id, limit.value)
+        shown = damage_map.of_run(layout, run_id)
     except ProjectError:
         chosen.run_box(layout, runs, "damage-run")  # another run may be whole
         raise
     with st.container(
         horizontal=True, vertical_alignment="center", gap="xsmall", key="map-controls", horizontal_alignment="right"
     ):
-        title = texts.RUN.format(name=frame.plain(run_names.name(layout, shown.run_id)))
+        title = texts.RUN.format(name=frame.plain(run_names.name(layout, run_id)))
         with st.popover(title, icon=":material/model_training:"):
             chosen.run_box(layout, runs, "damage-run")
-        flagged = texts.FLAGGED.format(flagged=found.n_flagged)
+        flagged = texts.FLAGGED.format(flagged=shown.n["flagged"])
         with st.popover(flagged, icon=":material/tune:"):
-            _threshold(layout, shown.run_id, limit, found)
-        _audit(layout, shown.run_id, limit.value)
-        _scenes(mapping.scene_rows(layout, shown.run_id, limit.value))
-    return shown.run_id, limit, found
+            _threshold(run_id, shown)
+        _audit(run_id, shown)
+        _scenes(shown)
+    return run_id, shown
 
 
-def _threshold(layout: Layout, run_id: str, limit: Threshold, found: mapping.ThresholdView) -> None:
+def _threshold(run_id: str, shown: DamageMap) -> None:
     """Draw how many buildings are flagged and the threshold that this means: either sets the other."""
+    n_flagged, n_open, limit = shown.n["flagged"], shown.n_open, shown.limit
     st.number_input(
-        texts.TOP, 0, max(found.n_open, 1), step=1, disabled=not found.n_open, help=texts.TOP_HELP,
-        **chosen.shows(f"top-{run_id}", found.n_flagged, partial(mapping.choose_top, layout, run_id)),
+        texts.TOP, 0, max(n_open, 1), step=1, disabled=not n_open, help=texts.TOP_HELP,
+        **chosen.shows(f"top-{run_id}", n_flagged, partial(mapping.choose_top, shown.layout, run_id)),
     )  # fmt: skip
     st.number_input(
         texts.THRESHOLD, 0.0, 1.0, step=0.001, format="%.4f", help=texts.THRESHOLD_HELP,
-        **chosen.shows(f"threshold-{run_id}", limit.value, partial(choices.choose_threshold, layout, run_id)),
+        **chosen.shows(f"threshold-{run_id}", limit.value, partial(choices.choose_threshold, shown.layout, run_id)),
     )  # fmt: skip
-    st.caption(texts.BASIS.format(threshold=limit.value, basis=frame.plain(mapping.basis_words(limit.origin))))
+    st.caption(texts.BASIS.format(threshold=limit.value, basis=frame.plain(choices.basis_words(limit.origin))))
     wanted = mapping.wanted_of(limit.origin)
-    if wanted is not None and wanted != found.n_flagged:
-        st.caption(texts.FEWER.format(k=wanted, n=found.n_flagged))
+    if wanted is not None and wanted != n_flagged:
+        st.caption(texts.FEWER.format(k=wanted, n=n_flagged))
 
 
-def _audit(layout: Layout, run_id: str, threshold: float) -> None:
+def _audit(run_id: str, shown: DamageMap) -> None:
     """Draw precision and recall of the map, or that nobody assessed it."""
-    here, found = auditing.at(layout, run_id, threshold), auditing.view(layout, run_id)
+    here, found = shown.at, shown.audit
     if here is None or found is None:
         st.badge(
             texts.NOT_AUDITED,
             icon=":material/help:",
             color="gray",
-            help=frame.plain(auditing.how_many(layout).words_beside(run_id)),
+            help=frame.plain(auditing.how_many(shown.layout).words_beside(run_id)),
         )
         return
     shares = [(texts.PRECISION, here.precision), (texts.RECALL, here.recall)]
@@ -85,14 +84,12 @@ def _audit(layout: Layout, run_id: str, threshold: float) -> None:
 
 def share_words(share: Estimate) -> str:
     """Return a share with its interval; that there is not enough where it has none."""
-    if share.value is None or share.low is None or share.high is None:
-        return texts.NOT_ENOUGH
-    return wording.interval(share.value, share.low, share.high)
+    return wording.interval_of({**vars(share), "words": texts.NOT_ENOUGH})
 
 
-def _scenes(rows: Sequence[SceneRow]) -> None:
+def _scenes(shown: DamageMap) -> None:
     """Draw what the run finds in each scene, and where that is doubtful."""
-    doubtful = [row for row in rows if row.doubt]
+    rows, doubtful = shown.scenes, [row for row in shown.scenes if row.doubt]
     if len(rows) < 2 and not doubtful:
         return
     icon = ":material/visibility_off:" if doubtful else ":material/satellite_alt:"

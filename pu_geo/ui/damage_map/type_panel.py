@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import damage_types
+from pu_geo.services.damage_map import damage_map, damage_types, mapping
+from pu_geo.services.damage_map.damage_map import DamageMap
 from pu_geo.services.damage_map.damage_types import TypeAudit, TypeOnMap, TypesOnMap
 from pu_geo.services.project import choices
 from pu_geo.services.train import run_names
@@ -20,9 +20,7 @@ from pu_geo.ui.components.damage_view import TypeLayer
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.damage_map.threshold_panel import share_words
 
-_N_BARS = 40
 _MOST_NAMED = 3  # runs
-_ABOVE, _BELOW = "#882255", "#B4B4B4"
 
 
 def layers(found: TypesOnMap) -> list[TypeLayer]:
@@ -41,27 +39,19 @@ def note(layout: Layout, runs: Sequence[RunFacts], found: TypesOnMap) -> str:
     return "" if found.types or not others else texts.NO_TYPES_HERE.format(names="; ".join(others))
 
 
-def draw(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> None:
-    """Draw a part for each type of a run's map.
-
-    Args:
-        threshold: of the damage; types are of what it flags and of what people confirmed.
-    """
-    judged = damage_types.audits(layout, run_id, threshold, found)
+def draw(run_id: str, shown: DamageMap) -> None:
+    """Draw a part for each type of a run's map."""
+    found, judged = shown.types, shown.type_audits
     st.caption(frame.plain(found.rule))
-    for words in found.warnings:
-        st.warning(frame.plain(words), icon=":material/compare_arrows:")
     if not judged:
         st.caption(texts.TYPES_NOT_AUDITED)
     for k, one in enumerate(found.types):
         with st.container(border=True):
-            _draw_type(layout, run_id, threshold, one, judged.get(one.name), k)
+            _draw_type(run_id, shown, one, judged.get(one.name), k)
 
 
-def _draw_type(
-    layout: Layout, run_id: str, threshold: float, one: TypeOnMap, judged: TypeAudit | None, k: int
-) -> None:  # fmt: skip
-    counts, controls, ranking = st.columns([3, 4, 5], gap="medium")
+def _draw_type(run_id: str, shown: DamageMap, one: TypeOnMap, judged: TypeAudit | None, k: int) -> None:
+    counts, controls = st.columns(2, gap="medium")
     with counts:
         st.markdown(f"**{frame.plain(one.name)}**")
         st.metric(texts.TYPE_YES, f"{one.n_by_people + one.n_by_score:,}")
@@ -71,14 +61,8 @@ def _draw_type(
         if judged is not None and one.threshold is not None:
             _audit(judged)
     with controls:
-        _threshold(layout, run_id, threshold, one, k)
-    with ranking:
-        if one.n_undecided:
-            st.plotly_chart(
-                _histogram(one), key=f"type-ranking-{k}", config={"displayModeBar": False},
-                alt=texts.TYPE_RANKING_ALT.format(name=frame.plain(one.name)),
-            )  # fmt: skip
-    st.caption(frame.plain(one.words))  # beneath all three: a column of a narrow screen would have three words a line
+        _threshold(run_id, shown, one, k)
+    st.caption(frame.plain(one.words))  # beneath both: a column of a narrow screen would have three words a line
 
 
 def _audit(judged: TypeAudit) -> None:
@@ -91,11 +75,14 @@ def _audit(judged: TypeAudit) -> None:
     st.caption(frame.plain(judged.words))
 
 
-def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k: int) -> None:
+def _threshold(run_id: str, shown: DamageMap, one: TypeOnMap, k: int) -> None:
     """Draw how many reach the threshold of the type and the threshold that this means: either sets the other."""
-    n = one.n_undecided
+    n, layout = one.n_undecided, shown.layout
     if n > 1:
-        top = partial(damage_types.choose_top, layout, run_id, threshold, one.name)
+
+        def top(k: int) -> None:
+            mapping.choose_type_top(damage_map.of_run(layout, run_id), one.name, k)
+
         st.slider(
             texts.TYPE_TOP.format(n=n), min(one.n_above, 1), n, help=texts.TYPE_TOP_HELP,
             **chosen.shows(f"type-top-{run_id}-{k}", one.n_above, top),
@@ -105,27 +92,11 @@ def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k:
         if value is not None:
             damage_types.choose_threshold(layout, run_id, one.name, value)
 
-    shown = None if one.threshold is None else one.threshold.value
+    limit = None if one.threshold is None else one.threshold.value
     st.number_input(
         texts.THRESHOLD, 0.0, 1.0, step=0.001, format="%.4f", help=texts.TYPE_THRESHOLD_HELP,
-        placeholder=texts.TYPE_NO_THRESHOLD, **chosen.shows(f"type-threshold-{run_id}-{k}", shown, choose),
+        placeholder=texts.TYPE_NO_THRESHOLD, **chosen.shows(f"type-threshold-{run_id}-{k}", limit, choose),
     )  # fmt: skip
     if one.threshold is not None and not choices.of_start(one.threshold.origin):
         forget = partial(damage_types.forget_threshold, layout, run_id, one.name)
         st.button(texts.TYPE_START, key=f"type-start-{run_id}-{k}", on_click=frame.does(forget), help=texts.TYPE_START_HELP)
-
-
-def _histogram(one: TypeOnMap) -> go.Figure:
-    """Count the buildings that the threshold decides by their score."""
-    figure, middles = go.Figure(), [(k + 0.5) / _N_BARS for k in range(_N_BARS)]
-    looks = ((_BELOW, texts.TYPE_BELOW), (_ABOVE, texts.TYPE_ABOVE))
-    for counts, (color, name) in zip(one.histogram(_N_BARS), looks, strict=True):
-        figure.add_bar(x=middles, y=counts, width=1 / _N_BARS, marker_color=color, name=name)
-    if one.threshold is not None:
-        figure.add_vline(one.threshold.value, line_dash="dot", line_color="#808080")
-    figure.update_layout(
-        height=220, margin={"l": 0, "r": 0, "t": 4, "b": 0}, barmode="stack", bargap=0,
-        xaxis={"title": texts.TYPE_SCORE, "range": [0, 1]}, yaxis={"title": texts.TYPE_BUILDINGS},
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"}, paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
-    )  # fmt: skip
-    return figure

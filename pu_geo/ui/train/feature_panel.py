@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pu_geo.methods import catalog
 from pu_geo.project.layout import Layout
 from pu_geo.services.imagery import features
 from pu_geo.services.train import feature_comparison as comparison
-from pu_geo.services.train import training
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.train import texts
@@ -27,7 +27,7 @@ def draw(layout: Layout) -> None:
         is_busy = job_card.is_busy(layout, "features")
         which, button = st.columns([4, 1], vertical_alignment="bottom", gap="medium")
         methods = which.multiselect(
-            texts.COMPARED_METHODS, [*comparison.METHODS, *comparison.SLOW], list(comparison.METHODS), format_func=training.method_title,
+            texts.COMPARED_METHODS, [*comparison.METHODS, *comparison.SLOW], list(comparison.METHODS), format_func=catalog.title,
             key="compare-features-methods", help=texts.COMPARED_METHODS_HELP,
         )  # fmt: skip
         frame.button(

@@ -171,7 +171,7 @@ def _table(found: Comparison) -> None:
 
 
 def _audited(side: Side, name: str) -> str:
-    return _NONE if side.audited is None else comparing.share_words(getattr(side.audited, name))
+    return _NONE if side.audited is None else wording.interval_of(vars(getattr(side.audited, name)))
 
 
 def _pins(layout: Layout, both: Sequence[str], pinned: str | None) -> None:

@@ -15,7 +15,7 @@ from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.methods import catalog
 from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import mapping, random_audits
+from pu_geo.services.damage_map import damage_map, mapping, random_audits
 from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.publish import publish
 
@@ -87,13 +87,14 @@ def test_each_run_keeps_its_threshold_and_who_set_it(mapped: Layout) -> None:
 def test_the_top_k_are_flagged_of_those_without_an_answer(mapped: Layout) -> None:
     add_run(mapped, "other-1")  # b39 has the highest score
     click(mapped, "b39", "b38", label="not_damaged")
-    limit = mapping.choose_top(mapped, "other-1", 5)
-    assert (choices.threshold(mapped, "other-1"), limit.origin) == (limit, "top:5")
-    found = mapping.at_threshold(mapped, "other-1", limit.value)
-    assert (found.n_flagged, found.n_open) == (5, 38)
+    mapping.choose(mapped, "other-1", top=5)
+    limit = choices.threshold(mapped, "other-1")
+    assert limit.origin == "top:5"
+    found = damage_map.of_run(mapped, "other-1")
+    assert (found.n["flagged"], found.n_open) == (5, 38)
     for wrong in (0, 39, True, 2.0):
         with pytest.raises(PuGeoError, match="38 are assessed and have no answer"):
-            mapping.choose_top(mapped, "other-1", wrong)  # type: ignore[arg-type]
+            mapping.choose(mapped, "other-1", top=wrong)  # type: ignore[arg-type]
     with pytest.raises(PuGeoError, match="both asked for"):
         mapping.map_arguments(mapped, RUN, 0.3, 5)
     assert mapping.map_arguments(mapped, "other-1", None, 3)["threshold_origin"] == "top:3"

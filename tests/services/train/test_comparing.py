@@ -158,7 +158,7 @@ def test_one_audit_judges_both_runs(mapped: Layout) -> None:
     flat, audited = (side.audited for side in found.sides)
     assert audited == auditing.at(mapped, RUN, 0.5)
     assert (flat.recall.value or 0) < (audited.recall.value or 0)
-    assert comparing.share_words(audited.recall).startswith(f"{wording.percent(audited.recall.value)} (")
+    assert wording.interval_of(vars(audited.recall)).startswith(f"{wording.percent(audited.recall.value)} (")
 
 
 def test_a_curve_is_what_the_run_kept_and_nothing_else(mapped: Layout) -> None:

@@ -17,7 +17,8 @@ from small_parts import facts_of, job_of, square_table
 
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout, write_json
-from pu_geo.services.damage_map import mapping, random_audits
+from pu_geo.services.damage_map import random_audits
+from pu_geo.services.damage_map.damage_map import of_run
 from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.damage_map.publish import publish
@@ -60,7 +61,7 @@ def same(layout: Layout) -> dict[str, dict[str, Any]]:
         assert told == dict(zip(exported.building_ids, exported.columns[name], strict=True)), name
     counts = exported.metadata["counts"]
     assert all(counts.values()), "all three kinds are there, or the comparison is worth little"
-    assert mapping.at_threshold(layout, chosen.run_id, choices.threshold(layout, chosen.run_id).value).n_flagged == sum(
+    assert of_run(layout, chosen.run_id).n["flagged"] == sum(
         row["damage_binary"] == "damaged" and row["label"] is None for row in seen.values()
     )
     return seen

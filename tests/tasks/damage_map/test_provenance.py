@@ -21,7 +21,7 @@ from pu_geo.geo.scene_state import ends_sha256
 from pu_geo.project import aoi, contents, import_log, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FootprintTable, Units
-from pu_geo.services.damage_map import mapping
+from pu_geo.services.damage_map.damage_map import of_run
 from pu_geo.services.project import projects
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.damage_map.export import counts_of, export
@@ -37,8 +37,8 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def report_of(layout: Layout, folder: Path) -> str:
-    damage_map = build_damage_map(layout, RUN, 0.5)
-    return write_report(folder / "r.html", damage_map, None, [], None, grid=small_grid()).read_text(encoding="utf-8")
+    damage_map = build_damage_map(layout, RUN, 0.5, version="v1")
+    return write_report(folder / "r.html", damage_map, [], None, grid=small_grid()).read_text(encoding="utf-8")
 
 
 def set_aoi(layout: Layout, at: str, *, n_inside: int = N) -> None:
@@ -72,7 +72,7 @@ def test_footprints_added_after_the_run_are_said_to_be_that(layout: Layout, tmp_
     assert "not_in_run" in field.allowed
     assert "7 of 45 buildings" in report_of(layout, tmp_path)
     assert "added after the run, which does not score them 5" in report_of(layout, tmp_path)
-    assert mapping.at_threshold(layout, RUN, 0.5).n_later == 5
+    assert of_run(layout, RUN, 0.5).n_later == 5
     click(layout, "late0")
     columns = build_damage_map(layout, RUN, 0.5).columns
     row = damage_map.building_ids.index("late0")
@@ -123,6 +123,7 @@ def as_cells(layout: Layout, n: int) -> None:
     cells = "source_footprint = 'grid', attributes = json_object('cell_m', 8.0)"
     with store.connect(layout) as db:
         db.execute(f"UPDATE footprints SET {cells} WHERE fid <= ?", (n,))
+    contents._units.clear()  # kept by the state of the footprints, which an import would have changed
 
 
 def test_buildings_are_called_buildings_and_cells_cells(layout: Layout, tmp_path: Path) -> None:
@@ -137,7 +138,7 @@ def test_buildings_are_called_buildings_and_cells_cells(layout: Layout, tmp_path
     as_cells(layout, N)
     damage_map, told = build_damage_map(layout, RUN, 0.5), report_of(layout, tmp_path)
     assert damage_map.units == Units(0, N, (8.0,))
-    assert counts_of(damage_map)["units"] == mapping.at_threshold(layout, RUN, 0.5).units == "cells of 8 m"
+    assert counts_of(damage_map)["units"] == of_run(layout, RUN, 0.5).units.full == "cells of 8 m"
     assert projects.summary(layout).units.full == "cells of 8 m"
     meanings = {field.name: field.meaning for field in fields_of(damage_map)}
     assert meanings["not_assessed_reason"].startswith("Why the cell was not assessed")

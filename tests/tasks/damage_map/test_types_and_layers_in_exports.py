@@ -26,7 +26,6 @@ from pu_geo.services.train import run_card
 from pu_geo.tasks.damage_map.areas import area_tables
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.damage_map.export import rows_of
-from pu_geo.tasks.damage_map.limits import limits
 from pu_geo.tasks.damage_map.publish import publish
 from pu_geo.tasks.imagery.chip import chip
 from pu_geo.tasks.imagery.layers import add_layer
@@ -171,7 +170,9 @@ def test_a_map_its_version_report_and_card_name_layers_their_scaling_and_who_lac
     assert found.columns["layers_missing"] == [["half"] if lack else [] for lack in lacks]
     (field,) = (field for field in fields_of(found) if field.name == "layers_missing")
     assert field.kind == "list"
-    assert f"{lacks.sum()} buildings have no half: their scores rest on the other layers alone." in limits(found, None)
+    assert (
+        f"{lacks.sum()} buildings have no half: their scores rest on the other layers alone." in found.metadata["cannot_say"]
+    )
     folder = Path(str(publish(job_of(learned), run_id="latest", formats=["geojson"], threshold=0.5)["out"]))
     facts = json.loads((folder / "version.json").read_text())
     assert [one["name"] for one in facts["layers"]] == ["half", "whole"]

@@ -16,7 +16,7 @@ from small_parts import add_run, click, job_of, table_of
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import queueing
-from pu_geo.services.damage_map import mapping, random_audits
+from pu_geo.services.damage_map import damage_map, random_audits
 from pu_geo.services.imagery import image_quality
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.imagery.chip import chip
@@ -104,7 +104,7 @@ def test_the_hidden_are_not_offered(hidden: tuple[Layout, dict], monkeypatch: py
     assert said.reasons == said.candidates == {"cloudy": "cloud", "dark": "nodata", "outside": "outside_image"}
     assert said.shifts is None
     finish_run(layout, str(made["chip_set"]))
-    assert mapping.at_threshold(layout, "ranker-1", 0.5).n_flagged == 2
+    assert damage_map.of_run(layout, "ranker-1", 0.5).n["flagged"] == 2
 
 
 def test_the_map_gives_the_reason_and_an_answer_overrides_it(hidden: tuple[Layout, dict]) -> None:

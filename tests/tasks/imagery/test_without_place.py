@@ -23,7 +23,6 @@ from pu_geo.geo.export.exporters import EXPORTERS
 from pu_geo.geo.local_space import check_coordinates
 from pu_geo.project import contents, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import mapping
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 
 SIZE, PIXEL_M, COLUMNS, ROWS = 320, 0.5, 6, 5
@@ -165,7 +164,7 @@ def test_what_needs_a_place_is_refused(
     for layout, srs_id in ((Layout(ranked), -1), (project, 32615)):
         with store.connect(layout) as db:
             rows = dict(db.execute("SELECT table_name, srs_id FROM gpkg_geometry_columns"))
-            assert contents.grid(db).has_place == mapping.has_place(layout) == (srs_id > 0)
+            assert contents.grid(db).has_place == (srs_id > 0)
         assert (rows["footprints"], rows["damage_map"]) == (srs_id, srs_id)
     check_coordinates(small_grid().crs, ["geojson", "heat"], local=False)
     with pytest.raises(PuGeoError, match="has a place on the Earth"):
