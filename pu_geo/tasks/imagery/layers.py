@@ -17,10 +17,9 @@ from pu_geo.geo.readers import in_child
 from pu_geo.project import contents, store
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
 from pu_geo.services.imagery import layers, scene_files, scene_pair
-from pu_geo.tasks.imagery.scenes import exchange_folder, free_id, shown_bands
+from pu_geo.tasks.imagery.scenes import exchange_folder, few, free_id, shown_bands
 from pu_geo.tasks.job import Job, Part
 
-_MOST_NAMED = 5
 COARSER_FROM = 2.0  # times the project's pixel size
 _HOUSE_M = 10.0
 
@@ -175,9 +174,7 @@ def describe(
         remove_path(tiles)
         _draw_tiles(job, name, everything, grid, tiles)
         job.stop_if_cancelled()
-    if len(notes) > _MOST_NAMED:
-        notes = [*notes[:_MOST_NAMED], f"And {len(notes) - _MOST_NAMED} more."]
-    return Described(layer, tuple(new), tiles, share, tuple(notes))
+    return Described(layer, tuple(new), tiles, share, tuple(few(notes)))
 
 
 def _checked(

@@ -21,7 +21,7 @@ from pu_geo.tasks.imagery.footprints import store_footprints
 from pu_geo.tasks.job import Job, Part
 from pu_geo.wording import listed
 
-_MOST_NAMED = 5  # names of pictures in a note
+_MOST_NOTES = 5
 
 
 def add_scenes(
@@ -94,8 +94,13 @@ def add_scenes(
         **{name: getattr(grid, name) for name in ("width", "height", "gsd_m", "crs")},
         "is_local": not grid.has_place,
         "pre_share": made.pre_share,
-        "notes": notes if len(notes) <= _MOST_NAMED else [*notes[:_MOST_NAMED], f"And {len(notes) - _MOST_NAMED} more."],
+        "notes": few(notes),
     }
+
+
+def few(notes: Sequence[str]) -> list[str]:
+    """Return the first of many notes, and how many more there are."""
+    return [*notes] if len(notes) <= _MOST_NOTES else [*notes[:_MOST_NOTES], f"And {len(notes) - _MOST_NOTES} more."]
 
 
 def free_id(name: str, scenes: Sequence[Scene]) -> str:

@@ -58,7 +58,7 @@ def test_a_damaged_and_a_missing_database_are_problems(whole: Layout) -> None:
 def test_files_that_rows_name_and_that_are_gone_are_problems(whole: Layout) -> None:
     whole.chips("set").unlink()
     whole.features("set").write_bytes(b"half")
-    assert "set.npy, set.features.npy (damaged)" in found(whole)["chips"]
+    assert "set.npy and set.features.npy (damaged)" in found(whole)["chips"]
     (whole.run("run-1") / "building_ids.json").unlink()
     assert "building_ids.json" in found(whole)["runs"]
     shutil.rmtree(whole.quicklooks)
