@@ -15,7 +15,6 @@ import typer
 from pu_geo import wording
 from pu_geo.cli import federation
 from pu_geo.cli.run import (
-    Cluster,
     File,
     Json,
     Project,
@@ -35,7 +34,7 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
 from pu_geo.project import training_times
 from pu_geo.project.layout import Layout, writable_target
 from pu_geo.services.damage_map import mapping
-from pu_geo.services.project import choices, computers, projects
+from pu_geo.services.project import choices, projects
 from pu_geo.services.train import (
     comparing,
     feature_comparison,
@@ -385,11 +384,9 @@ def check_model_file(file: File, *, as_json: Json = False) -> None:
 
 
 @model.verb("apply", "moore.pugeo joplin.pugeo-model.zip")
-def apply_model(project: Project, file: File, *, cluster: Cluster = "", as_json: Json = False) -> None:
+def apply_model(project: Project, file: File, *, as_json: Json = False) -> None:
     """Score all buildings of a project by a model that was trained elsewhere."""
-    result = run_job(
-        projects.find(project), "apply_model", {"path": absolute(file), **computers.arguments(cluster)}, as_json
-    )
+    result = run_job(projects.find(project), "apply_model", {"path": absolute(file)}, as_json)
     words = f"Run {result['run_id']}: all buildings were scored by {Path(file).name}, in {result['seconds']} s."
     show(result, words, as_json)
 
