@@ -15,7 +15,6 @@ import typer
 from pu_geo import wording
 from pu_geo.cli import federation
 from pu_geo.cli.run import (
-    Cluster,
     File,
     Json,
     Project,
@@ -35,7 +34,7 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
 from pu_geo.project import training_times
 from pu_geo.project.layout import Layout, writable_target
 from pu_geo.services.damage_map import damage_map
-from pu_geo.services.project import choices, computers, projects
+from pu_geo.services.project import choices, projects
 from pu_geo.services.train import comparing, feature_comparison, models, results, run_card, run_names, training
 
 if TYPE_CHECKING:
@@ -318,11 +317,9 @@ def export_model(
 
 
 @model.verb("apply", "moore.pugeo joplin.pugeo-model.zip", "joplin.pugeo joplin-gpu.pugeo")
-def apply_model(project: Project, file: File, *, cluster: Cluster = "", as_json: Json = False) -> None:
+def apply_model(project: Project, file: File, *, as_json: Json = False) -> None:
     """Score all buildings of a project by a model file, or by the newest model of another copy of it; makes a run."""
-    result = run_job(
-        projects.find(project), "apply_model", {"path": absolute(file), **computers.arguments(cluster)}, as_json
-    )
+    result = run_job(projects.find(project), "apply_model", {"path": absolute(file)}, as_json)
     words = f"Run {result['run_id']}: all buildings were scored by {Path(file).name}, in {result['seconds']} s."
     show(result, words, as_json)
 

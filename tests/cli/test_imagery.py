@@ -41,14 +41,12 @@ def test_an_area_is_set_taken_away_and_put_back(run: CommandLine, project: Layou
         assert "named once" in run.refused("add-aoi", folder, *more)
 
 
-@pytest.mark.parametrize(
-    "words", [("features", "--backbone", "layers"), ("chip",), ("model", "apply", "m.zip")], ids=lambda words: words[0]
-)
+@pytest.mark.parametrize("words", [("features", "--backbone", "layers"), ("chip",)], ids=lambda words: words[0])
 def test_a_cluster_that_is_none_is_refused_before_a_job_is_there(
     words: tuple[str, ...], project: Layout, run: CommandLine
 ) -> None:
-    verb, rest = (words[:2], words[2:]) if words[0] == "model" else (words[:1], words[1:])
-    problem, hint = run.refused(*verb, project.folder, *rest, "--cluster", "four").splitlines()
+    verb, *rest = words
+    problem, hint = run.refused(verb, project.folder, *rest, "--cluster", "four").splitlines()
     assert problem == "'four' names no cluster."
     assert "local:4" in hint
     assert not list(project.jobs.glob("*/spec.json"))

@@ -13,7 +13,7 @@ from small_parts import small_grid, small_project, small_scene, unheld_job
 
 from pu_geo import jobs
 from pu_geo.jobs import device_queue
-from pu_geo.project import contents, events, model_files, store
+from pu_geo.project import contents, events, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.project import computers
 
@@ -53,7 +53,7 @@ def chipped(project: Layout) -> Layout:
     return with_chips(project)
 
 
-def test_jobs_of_imagery_and_a_model_take_the_cluster_of_the_field(
+def test_jobs_of_imagery_take_the_cluster_of_the_field(
     chipped: Layout, started: list[tuple[str, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(computers, "has_dask", lambda: True)
@@ -71,13 +71,7 @@ def test_jobs_of_imagery_and_a_model_take_the_cluster_of_the_field(
         *((task, "local:2") for task in tasks),
     ]
     assert started[3][1]["request"]["layers"] == ("pre", "post")
-    monkeypatch.setattr(model_files, "read", lambda path: None)
-    app = show("train", chipped, **{"model-path": "/data/m.zip"})
-    field(app, "Cluster").input("tcp://head-node:8786").run()
-    press(app, "apply-model")
-    assert started[4:] == [("apply_model", {"path": "/data/m.zip", "cluster": "tcp://head-node:8786"})]
     monkeypatch.setattr(computers, "has_dask", lambda: False)
-    for page in ("imagery", "train"):
-        app = show(page, chipped)
-        assert 'pip install "pu-geo[scale]"' in plain(app)
-        assert "Cluster" not in {each.label for each in app.text_input}
+    app = show("imagery", chipped)
+    assert 'pip install "pu-geo[scale]"' in plain(app)
+    assert "Cluster" not in {each.label for each in app.text_input}

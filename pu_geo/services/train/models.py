@@ -11,7 +11,6 @@ from pu_geo.project import model_files, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.project.model_files import SUFFIX
 from pu_geo.records import RunFacts
-from pu_geo.services.project import computers
 
 
 def runs_with_model(layout: Layout) -> list[RunFacts]:
@@ -51,15 +50,14 @@ def export(layout: Layout, run_id: str, out: str) -> dict[str, object]:
     return {"run_id": found, "out": str(path), "bytes": path.stat().st_size}
 
 
-def start_apply(layout: Layout, path: str, *, cluster: str = "") -> str:
+def start_apply(layout: Layout, path: str) -> str:
     """Check a model file, and start the job that scores all buildings by it; return the job's id.
 
     Raises:
         ModelError: if the file is none, or damaged.
-        JobError: for a cluster that is none.
     """
     if not path.strip():
         raise ModelError("No model file was named.", f"Write the path of a file that ends in {SUFFIX}.")
     real = Path(path.strip()).expanduser().resolve()
     model_files.read(real)
-    return jobs.start(layout, "apply_model", {"path": str(real), **computers.arguments(cluster)})
+    return jobs.start(layout, "apply_model", {"path": str(real)})

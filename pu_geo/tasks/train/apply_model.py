@@ -28,9 +28,6 @@ from pu_geo.project.federations import TookPart
 from pu_geo.project.layout import RCF, Layout, read_array, write_json
 from pu_geo.project.model_files import Model
 from pu_geo.records import RunFacts, View
-from pu_geo.scale import cluster as clusters
-from pu_geo.scale import scoring as on_cluster
-from pu_geo.scale import shards
 from pu_geo.tasks.imagery.features import footprint_masks, maker_in, needs_masks, settle, transform, with_statistics
 from pu_geo.tasks.job import Job
 from pu_geo.tasks.train.inputs import BEGAN_WITH, RunInputs, read_inputs, read_to_train
@@ -44,7 +41,7 @@ CHIPS_COMPARED, MAX_NUMBER = 500, 10**9
 _NO_ROUNDS = "Its file does not say in how many rounds of its federation each class took part: a class may have been trained hardly at all."
 
 
-def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
+def apply_model(job: Job, *, path: str) -> dict[str, object]:
     """Store a run whose scores come from a model. The model is in the run's folder from then on, too.
 
     One that was trained in another copy of this project, on the chips and labels that this one had then, gives the run that a
@@ -53,8 +50,6 @@ def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
 
     Args:
         path: of a model file, or of a folder that has a model, see `model_files.read`.
-        cluster: of Dask, see `scale.cluster.FORMS`: it computes the features that the model takes, from which this process scores in
-            seconds; it scores chips for a model that takes these.
 
     Returns:
         {"run_id", "n_positive", "n_unlabeled", "seconds"}
@@ -83,8 +78,7 @@ def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
             feature_sets.lacks_all(_views_learned(restored), facts)
         )
     restored, chips = on_chips(restored, read_array(layout.chips(inputs.chip_set)), facts, found.name)
-    with clusters.of_job(cluster, job.folder, job.echo) as on:
-        arrays = _answers(job, restored, chips, found.name, facts, on)
+    arrays = _answers(job, restored, chips, found.name, facts)
     method, of_training = catalog.card(card["method"]), card.get("threshold")
     is_start = int((inputs.pu.is_positive & ~inputs.pu.is_excluded).sum()) >= MIN_POSITIVES
     is_start |= not isinstance(of_training, int | float) or not 0 <= of_training <= 1
@@ -114,7 +108,6 @@ def apply_model(job: Job, *, path: str, cluster: str = "") -> dict[str, object]:
     if is_federated:
         run = replace(run, n_positive=int(there["n_positive"]), n_unlabeled=int(there["n_unlabeled"]))
     made = finish(job, inputs, began, run, arrays, lambda facts: _write_files(job, facts, found))
-    shards.remove(job.folder)
     return made
 
 
@@ -254,12 +247,7 @@ def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -
 
 
 def _answers(
-    job: Job,
-    restored: RestoredModel,
-    chips: NDArray[np.uint8],
-    name: str,
-    facts: Mapping[str, Any],
-    cluster: clusters.JobCluster | None,
+    job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
 ) -> dict[str, NDArray[np.float32] | None]:
     """Return "scores" [N] in 0..1, "embeddings" [N, E] of unit length, and "type_scores" [N, c] of damage types, None without any."""
     model, gone = restored.model, lacking(restored, facts)
@@ -270,20 +258,11 @@ def _answers(
         return model.score(inputs, gone), model.embed(plain, gone), types
 
     if restored.bank is None:
-        if cluster is None:
-            scores, embeddings, type_scores = answers(chips, chips)
-        else:
-            named = bool(restored.chip_views)
-            bands = bands_in(restored, contents.views_of(facts), name) if named else np.arange(chips.shape[1])
-            scores, embeddings, type_scores = on_cluster.answers(
-                model, str(restored.card["method"]), restored.settings, job.layout.chips(str(facts["chip_set"])), bands, gone,
-                cluster=cluster, report=job.part(0.05, 0.9, f"scoring {len(chips)} buildings"), is_cancelled=job.is_cancelled,
-            )  # fmt: skip
-            type_scores = type_scores if restored.types else None
+        scores, embeddings, type_scores = answers(chips, chips)
     else:
         path = job.folder / "features.npy"
         try:
-            views = _views(job, restored.bank, restored, chips, path, facts, cluster)
+            views = _views(job, restored.bank, restored, chips, path, facts)
             scores, embeddings, type_scores = answers(views, views[0])
         finally:
             remove_path(path)
@@ -299,13 +278,7 @@ def _types_from(restored: RestoredModel) -> str | None:
 
 
 def _views(
-    job: Job,
-    bank: Maker,
-    restored: RestoredModel,
-    chips: NDArray[np.uint8],
-    path: Path,
-    facts: Mapping[str, Any],
-    cluster: clusters.JobCluster | None,
+    job: Job, bank: Maker, restored: RestoredModel, chips: NDArray[np.uint8], path: Path, facts: Mapping[str, Any]
 ) -> NDArray[np.float16]:
     """Compute the features that the model takes, float16 [V, N, D], in a file."""
     shape = (restored.n_views, len(chips), bank.n_features)
@@ -314,7 +287,7 @@ def _views(
     words = f"features of {len(chips)} chips in {restored.n_views} views, by the model's own filters"
     masks = footprint_masks(job.layout, str(facts["chip_set"])) if needs_masks(bank) else None
     source = job.layout.chips(str(facts["chip_set"]))
-    transform(job, bank, source, chips, out, words, (0.05, 0.9), seed=restored.seed, cluster=cluster, masks=masks)
+    transform(job, bank, source, chips, out, words, (0.05, 0.9), seed=restored.seed, masks=masks)
     settle(out, bank, facts, assessability.reasons(facts) == "")
     return out
 

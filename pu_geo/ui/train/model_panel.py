@@ -12,10 +12,8 @@ from pu_geo.project.model_files import SUFFIX
 from pu_geo.services.imagery import features, preparation
 from pu_geo.services.train import federation, models, run_names
 from pu_geo.ui import frame
-from pu_geo.ui.components import cluster_field, download, job_card
+from pu_geo.ui.components import download, job_card
 from pu_geo.ui.train import texts
-
-_CLUSTER = "train-cluster"
 
 
 def draw(layout: Layout) -> None:
@@ -54,12 +52,9 @@ def _use(layout: Layout) -> None:
 
     def apply() -> None:
         kept = [path] if given is None else preparation.keep_uploads(layout, [(given.name, given.getbuffer())])
-        models.start_apply(layout, kept[0], cluster=cluster_field.given(_CLUSTER))
+        models.start_apply(layout, kept[0])
 
-    with st.container(horizontal=True):
-        start = st.container(width="content")
-        cluster_field.draw(_CLUSTER, texts.CLUSTER_ABOUT)
-    frame.button(texts.SCORE_ALL, apply, key="apply-model", place=start, disabled=not (path.strip() or given))
+    frame.button(texts.SCORE_ALL, apply, key="apply-model", disabled=not (path.strip() or given))
     job_card.watch(
         layout, "model", only=lambda job: not federation.is_scoring(layout, job), body=partial(job_card.run_caption, layout)
     )  # fmt: skip

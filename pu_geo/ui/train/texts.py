@@ -258,7 +258,6 @@ IMPORT_MODEL = "Import a model"
 BY_PATH, UPLOAD = "By path", "Upload"
 MODEL_FILE = "Model file"
 SCORE_ALL = "Score all buildings"
-CLUSTER_ABOUT = "On a cluster, its computers make the features that a model takes, or score the chips."
 IMPORT_NOTE = (
     "Makes a run. It needs chips of the model's bands and size, and learns nothing from your labels. The folder of another copy of this "
     "project gives its newest run."

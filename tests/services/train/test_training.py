@@ -160,8 +160,8 @@ def test_a_job_gets_the_path_of_a_model_and_a_bad_file_starts_none(
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "start", lambda _, *job: job)
         path = str(models.export(layout, run_id, str(tmp_path / "good.zip"))["out"])
-        started = models.start_apply(layout, f" {path} ", cluster="local:2")
-        assert started == ("apply_model", {"path": path, "cluster": "local:2"})
+        started = models.start_apply(layout, f" {path} ")
+        assert started == ("apply_model", {"path": path})
     (tmp_path / "m.zip").write_bytes(b"\x80\x04hello")
     n_jobs = len(jobs.all_jobs(layout))
     for path, words in ((str(tmp_path / "m.zip"), "pickle"), (" ", "No model file was named")):
