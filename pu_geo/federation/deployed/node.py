@@ -143,6 +143,7 @@ class Connection:
             message = wire.checked(messages.from_records(carried.content), *wire.REPLY)
             self.report(f"round {message.round}: training" if message.round else "the model is here")
             reply = Carried(messages.to_records(self.part.reply(message)), reply_to=carried)
+            self.is_done = message.kind == wire.MODEL  # it is stored; whether the leader hears of it or is gone by now
         except (PuGeoError, ValueError) as error:
             refusal = error
             # What the leader gets to read: words of others could hold paths of this machine.
@@ -166,7 +167,6 @@ class Connection:
             )
         if isinstance(refusal, PuGeoError):
             raise refusal
-        self.is_done = refusal is None and message.kind == wire.MODEL
 
 
 def take_part(
