@@ -157,7 +157,11 @@ def decide(db: sqlite3.Connection, found: Discovery, review: Review, *, analyst:
     """Store what people made of a discovery, where it is another thing than before, as one act."""
     with transaction(db):
         before, known = _facts(db, found.id), types(db)
-        own: dict[str, dict[str, Any]] = {}
+        own = {  # names that another discovery has now come back with its undo
+            name: each
+            for name, each in before["types"].items()
+            if known[name]["discovery"] != found.id and not set(each["groups"]) & {*review.names, *review.dropped}
+        }
         for name in dict.fromkeys(review.names.values()):
             groups = sorted(group for group, other in review.names.items() if other == name)
             same = known.get(name, {})

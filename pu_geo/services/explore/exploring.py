@@ -150,14 +150,10 @@ def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | No
     if not is_run(layout, run_id) or (kind == "UMAP" and projection_of(layout, run_id)[0] != "UMAP"):
         return None
     found = _pca(layout, run_id) if kind == "PCA" else np.asarray(runs.array(layout, run_id, "umap"), np.float32)
-    sent = ranking.in_map_order(layout, runs.building_ids_of(layout, run_id), found).astype("<f4")
-    made = picture(layout, run_id) if kind == "UMAP" else None
+    ids, made = runs.building_ids_of(layout, run_id), picture(layout, run_id) if kind == "UMAP" else None
     if made is not None and made.new_ids:
-        place = {building: i for i, building in enumerate(store.call(layout, contents.building_ids))}
-        later = read_array(layout.run(run_id) / "umap_new.npy")
-        rows = [i for i, building in enumerate(made.new_ids) if building in place]
-        sent[[place[made.new_ids[i]] for i in rows]] = later[rows]
-    return sent.tobytes()
+        ids, found = [*ids, *made.new_ids], np.concatenate([found, read_array(layout.run(run_id) / "umap_new.npy")])
+    return ranking.in_map_order(layout, ids, found).astype("<f4").tobytes()
 
 
 def is_run(layout: Layout, run_id: str) -> bool:

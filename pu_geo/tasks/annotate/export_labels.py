@@ -71,7 +71,7 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         row |= {"label": LABEL_NAMES[event.label], **{name: list(getattr(event, name)) for name in TYPES}}
         row["grade"] = grades.name_of(scale, event.grade)
     places = place_names(crs)
-    rows_out = _with_places(_with_grades(past, scale), table, crs)
+    rows_out = _complete(past, scale, table, crs)
     decided["places"] = _places(named_in(decided["decisions"]), table, crs)
     write_export(decisions_out, [json.dumps(decided, ensure_ascii=False, indent=1).encode()])
     write_csv(events_out, [*history.COLUMNS, *GRADE_FIELDS, *places], rows_out, has_mark=False)
@@ -89,18 +89,21 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
     return {"out": str(out), "events_out": str(events_out), "decisions_out": str(decisions_out), **n}
 
 
-def _with_grades(past: Sequence[Sequence[object]], scale: Sequence[Grade]) -> list[list[object]]:
-    """Return the rows of the history with name and class of their grade: the same id may mean another grade elsewhere."""
-    at = list(history.COLUMNS).index("grade")
+def _complete(
+    past: Sequence[Sequence[object]], scale: Sequence[Grade], table: FootprintTable, crs: str
+) -> list[list[object]]:
+    """Return the rows of the history with what an import knows grades and buildings by, as ids may mean others elsewhere.
+
+    That is name and class of the grade, and where the building lies.
+    """
+    at = {name: place for place, name in enumerate(history.COLUMNS)}
     of_id = {one.id: (one.name, one.damage_class) for one in scale}
-    return [[*row, *of_id.get(str(row[at] or ""), (row[at], ""))] for row in past]
-
-
-def _with_places(past: Sequence[Sequence[object]], table: FootprintTable, crs: str) -> list[list[object]]:
-    """Return the rows of the history with where their building lies, by which an import knows it again."""
-    at = list(history.COLUMNS).index("building_id")
-    place_of = _places((str(row[at]) for row in past), table, crs)
-    return [[*row, *place_of.get(str(row[at]), ("", ""))] for row in past]
+    place_of = _places((str(row[at["building_id"]]) for row in past), table, crs)
+    rows: list[list[object]] = []
+    for row in past:
+        grade, building = row[at["grade"]] or "", str(row[at["building_id"]])
+        rows.append([*row, *of_id.get(str(grade), (grade, "")), *place_of.get(building, ("", ""))])
+    return rows
 
 
 def _places(buildings: Iterable[str], table: FootprintTable, crs: str) -> dict[str, list[float]]:

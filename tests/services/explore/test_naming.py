@@ -142,9 +142,10 @@ def test_a_name_moves_over_from_an_older_discovery_and_back(layout: Layout) -> N
     discovering.name_group(layout, "latest", 3, "tarps", analyst="bob")
     assert named(layout) == {"tarps": ["b18"]}
     assert discovering.proposal(layout, KEPT).groups[0].name == ""
+    discovering.merge_groups(layout, KEPT, [1, 2], analyst="ann")
     assert discovering.undo(layout, "types-2", analyst="bob")
     assert named(layout) == {"tarps": IDS[:8]}
-    assert discovering.undo(layout, KEPT, analyst="ann")
+    assert all(discovering.undo(layout, KEPT, analyst="ann") for _ in range(2))
     assert named(layout) == {}
 
 

@@ -114,7 +114,7 @@ def test_the_cluster_under_the_buttons_stays_when_answers_sort_the_table_anew(tm
 
 
 def named(layout: Layout) -> dict[str, list[str]]:
-    return {name: list(each.facts["building_ids"]) for name, each in discovering.types(layout).items()}
+    return {name: list(each["building_ids"]) for name, each in discovering.types(layout).items()}
 
 
 def test_the_job_is_started_with_what_was_chosen(project: Layout, started: list[tuple[str, dict[str, object]]]) -> None:
