@@ -10,9 +10,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 import pu_geo.ui
-from pu_geo.ui import frame
-from pu_geo.ui.components import download
-from pu_geo.ui.components.scatter import dots
+from pu_geo.services.project import daily_backups
 from pu_geo.ui.guard import LARGEST, Guard, UploadLimit
 from pu_geo.ui.routes import routes
 from pu_geo.ui.serving import Serving
@@ -57,21 +55,7 @@ CONFIG = {
 serving = Serving()
 app = st.App(
     Path(pu_geo.ui.__file__).with_name("shell.py"),
-    routes=routes(
-        frame.resolve,
-        frame.scores,
-        frame.others_here,
-        frame.store_operations,
-        frame.building_history,
-        frame.shifts,
-        dots,
-        frame.version_file,
-        frame.write_zip,
-        frame.geometry_v,
-        download.find,
-        frame.first_outlines,
-        frame.outline_tile,
-    ),
+    routes=routes(),
     middleware=[Middleware(Guard, secret=serving.secret, key=serving.key), Middleware(UploadLimit)],
     lifespan=serving.lifespan,
 )
@@ -83,6 +67,6 @@ COLLECT_AFTER = (100_000, 20, 10)
 if __name__ == "__main__":
     gc.set_threshold(*COLLECT_AFTER)
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8501
-    frame.keep_backups()
+    daily_backups.start()
     serving.check(port)
     app.run(config={**CONFIG, "server.port": port})

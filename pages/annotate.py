@@ -54,7 +54,6 @@ is_assessment = view is not None and view.is_assessment
 project_view(
     layout,
     key="annotate",
-    mode="label",
     panes=("map", "wall") if has_chips and not is_assessment else ("map",),
     score_id=ranked_now.score_id if ranked_now and view and not is_assessment else None,
     queue=view and view.queue,

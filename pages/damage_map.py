@@ -38,11 +38,10 @@ with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page woul
         basis=mapping.basis_words(limit.origin),
         on_top=lambda k: frame.does(lambda: mapping.choose_top(layout, run_id, k))(),
         on_color=lambda by: frame.does(lambda: choices.choose_setting(layout, "map_color", by))(),
-        types=type_panel.layers(types),
-        is_scale=types.is_ordinal,
+        types=types,
     )
     project_view(
-        layout, key="damage_map", mode="view", score_id=run_id, run_id=run_id,
+        layout, key="damage_map", score_id=run_id, run_id=run_id,
         threshold=limit.value, color_by=type_panel.color_of(choices.setting(layout, "map_color"), types), flagging=flagging,
     )  # fmt: skip
 if types.types and tab[texts.TAB_TYPES].open:

@@ -1,4 +1,4 @@
-"""The frame around every page: which project is open, the sidebar, errors in words, and what the HTTP routes ask for."""
+"""The frame around every page: which project is open, the sidebar, and errors in words."""
 
 from __future__ import annotations
 
@@ -23,11 +23,8 @@ from pu_geo.project import backups, freshness
 from pu_geo.project.layout import Layout
 from pu_geo.project.store import is_writable, one_connection
 from pu_geo.records import MAX_NAME
-from pu_geo.services.annotate import building_history as histories
-from pu_geo.services.annotate import labeling, outlines, presence, ranking
-from pu_geo.services.damage_map import exporting
-from pu_geo.services.imagery import image_quality
-from pu_geo.services.project import daily_backups, projects, readable_labels, recovery
+from pu_geo.services.annotate import labeling
+from pu_geo.services.project import projects, readable_labels, recovery
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.ui import texts
 
@@ -43,30 +40,6 @@ _DAMAGE = "damage"  # what is damaged of the session's project; "" if nothing
 _CLICKS = "clicks"  # keys of buttons of this screen that were clicked and not acted on yet
 _BUTTONS = "buttons"  # keys of those that are drawn
 _MOST_PROJECTS = 12  # in the list of others
-
-
-def _of_project(answer: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function for the HTTP routes: a token in the place of the project; None for one that nobody handed out."""
-
-    def respond(token: str, *asked: object) -> Any:
-        layout = projects.resolve(token)
-        return None if layout is None else answer(layout, *asked)
-
-    return respond
-
-
-resolve = _of_project(lambda layout: layout.folder)
-scores = _of_project(ranking.scores_for_browser)
-geometry_v = _of_project(ranking.geometry_v)
-first_outlines = _of_project(outlines.first_part)
-outline_tile = _of_project(outlines.tile)
-building_history = _of_project(histories.building_history)
-store_operations = _of_project(labeling.store_operations)
-others_here = _of_project(presence.exchange)
-shifts = _of_project(image_quality.shifts_for_browser)
-version_file = _of_project(exporting.version_file)
-write_zip = _of_project(exporting.write_zip)
-keep_backups = daily_backups.start
 
 
 def plain(text: str) -> str:

@@ -16,18 +16,12 @@ from pu_geo.services.project import choices
 from pu_geo.services.train import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen
-from pu_geo.ui.components.damage_view import TypeLayer
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.damage_map.threshold_panel import share_words
 
 _N_BARS = 40
 _MOST_NAMED = 3  # runs
 _ABOVE, _BELOW = "#882255", "#B4B4B4"
-
-
-def layers(found: TypesOnMap) -> list[TypeLayer]:
-    """Return what the map draws of each type."""
-    return [TypeLayer(one.name, *found.with_type(one), one.n_named, one.is_enough) for one in found.types]
 
 
 def color_of(stored: str, found: TypesOnMap) -> str:

@@ -19,7 +19,6 @@ from pu_geo.records import scene_fingerprint
 from pu_geo.services.imagery import image_quality, preparation, scene_pair
 from pu_geo.services.imagery.scene_pair import Pair, judge
 from pu_geo.ui.components.damage_view import encode_layer
-from pu_geo.ui.components.project_view import _named
 
 POST, PRE = small_scene(), replace(small_scene("pre"), scene_id="pre-1")
 N = 20
@@ -231,12 +230,12 @@ def test_only_layers_with_map_tiles_are_shown_and_a_building_that_half_lacks_one
     assert (found.layer.name, found.max_zoom, found.missing) == ("sar-post", 4, ("b3", "b2"))
     (without_chips,) = preparation.layer_tiles(project, {**FACTS, "view_missing": None})
     assert without_chips.missing == ()
-    sent = encode_layer(_named(found), {"b1": 1, "b2": 2, "b3": 7})
+    sent = encode_layer(found, {"b1": 1, "b2": 2, "b3": 7})
     assert {name: sent[name] for name in ("when", "is_gray", "low", "high", "unit", "missing")} == {
         "when": "post", "is_gray": True, "low": -20.0, "high": 5.0, "unit": "dB", "missing": "2 5",
     }  # fmt: skip
     assert sent["v"], "a new pyramid has a new address"
     three = replace(found.layer, bands=3, scaling=((0.0, 1.0),) * 3)
-    assert not encode_layer(_named(replace(found, layer=three)), {})["is_gray"]
+    assert not encode_layer(replace(found, layer=three), {})["is_gray"]
     of_before = {**FACTS, "made_from": {"scenes": {}}}  # chips were cut of files that others replaced
     assert preparation.layer_tiles(project, of_before)[0].missing == ()
