@@ -90,6 +90,18 @@ def does(act: Callable[[], object], *, once: bool = False) -> Callable[[], None]
     return on_click
 
 
+def press(
+    label: str, act: Callable[[], object], *, place: DeltaGenerator | None = None, once: bool = False, **look: Any
+) -> None:  # fmt: skip
+    """Draw a button that acts before the page is drawn anew; see `does`.
+
+    Args:
+        place: where to draw it; here if None.
+        look: what else `st.button` takes.
+    """
+    (st if place is None else place).button(label, on_click=does(act, once=once), **look)
+
+
 def digest(names: Iterable[str]) -> str:
     """Return a short text that stands for some names in their order, for the key of what acts on them."""
     return hashlib.sha256("\n".join(names).encode(errors="surrogateescape")).hexdigest()[:12]
@@ -202,7 +214,7 @@ def _draw_closed(layout: Layout) -> None:
     with st.popover(texts.LOOK_AT_IT, icon=":material/search:"):
         for words in projects.oddities(layout):
             st.markdown(f"- {plain(words)}")
-        st.button(texts.TRUST, key="trust", icon=":material/verified_user:", on_click=does(partial(_trust, layout)))
+        press(texts.TRUST, partial(_trust, layout), key="trust", icon=":material/verified_user:")
 
 
 def _trust(layout: Layout) -> None:
@@ -217,10 +229,14 @@ def _draw_damage(layout: Layout, problem: str) -> None:
         st.error(f"**{texts.DAMAGED}**\n\n{plain(problem)}", icon=":material/error:")
         st.markdown(texts.readable(found.n, found.n_buildings, found.n_unreadable))
         with st.container(horizontal=True):
-            st.button(
-                texts.restore(backup.made_at if backup else ""), key="restore-damaged", type="primary", icon=":material/restore:",
-                help=texts.RESTORE_HELP, on_click=does(partial(_restore_damaged, layout)),
-            )  # fmt: skip
+            press(
+                texts.restore(backup.made_at if backup else ""),
+                partial(_restore_damaged, layout),
+                key="restore-damaged",
+                type="primary",
+                icon=":material/restore:",
+                help=texts.RESTORE_HELP,
+            )
             st.download_button(
                 texts.SAVE_READABLE, found.csv, texts.READABLE_FILE, "text/csv", on_click="ignore", key="save-readable",
                 icon=":material/download:", disabled=not found.n, help=texts.SAVE_READABLE_HELP,
@@ -263,10 +279,14 @@ def _draw_project(summary: projects.Summary | None) -> None:
     with st.popover(texts.NO_PROJECT if summary is None else plain(summary.name), icon=":material/folder:", width="stretch"):
         for other in projects.recent()[:_MOST_PROJECTS]:
             name = summary.name if summary is not None and other.folder == here else projects.card(other).name
-            st.button(
-                plain(name), key=f"switch-{projects.token_of(other)}", type="tertiary", disabled=other.folder == here,
-                help=plain(str(other.folder)), on_click=does(partial(_switch, other)),
-            )  # fmt: skip
+            press(
+                plain(name),
+                partial(_switch, other),
+                key=f"switch-{projects.token_of(other)}",
+                type="tertiary",
+                disabled=other.folder == here,
+                help=plain(str(other.folder)),
+            )
         link("project", texts.MANAGE_PROJECTS)
     if summary is not None:
         st.caption(texts.counts(summary.n_buildings, summary.units.several, summary.n_positive))

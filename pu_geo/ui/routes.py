@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.background import BackgroundTask
-from starlette.convertors import IntegerConvertor, StringConvertor, register_url_convertor
+from starlette.convertors import Convertor, IntegerConvertor, StringConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
@@ -65,7 +65,7 @@ class _Count(IntegerConvertor):
     regex = "[0-9]{1,8}"
 
 
-_PARTS = {
+_PARTS: dict[str, Convertor[Any]] = {
     "token": _Text("[A-Za-z0-9_-]{1,80}"), "word": _Text("[a-z0-9_-]{1,64}"), "layer": _Text("(?:pre|post|layers/[a-z0-9_-]{1,64})"),
     "count": _Count(),
 }  # fmt: skip
@@ -124,7 +124,9 @@ IN_ORDER: dict[str, Sender] = {
     "scores/{score_id:word}.bin": lambda layout, _, score_id: ranking.scores_for_browser(layout, score_id),
     "similar/{building:count}.f32": lambda layout, _, place: ranking.scores_for_browser(layout, f"like-{place}"),
     "shifts.bin": lambda layout, _: image_quality.shifts_for_browser(layout),
-    "dots/{run_id:word}/{what:word}.bin": lambda layout, query, *which: scatter.dots(layout, *which, query.get("by", "")),
+    "dots/{run_id:word}/{what:word}.bin": lambda layout, query, run_id, what: scatter.dots(
+        layout, run_id, what, query.get("by", "")
+    ),
     "story/{building:count}.json": lambda layout, _, place: building_history.building_history(layout, place),
 }
 """What is in the order of the footprints. It is refused where they are not those that `g` in the address names, see `ranking.geometry_v`."""

@@ -76,11 +76,15 @@ def browse_button(
         is_main: whether it is the main button of its screen.
     """
     picker = _Picker(key, title, kind, pick, several)
-    st.button(
-        label, key=f"{key}-browse", icon=":material/folder_open:", help=title, disabled=disabled,
+    frame.press(
+        label,
+        lambda: _open(picker),
+        key=f"{key}-browse",
+        icon=":material/folder_open:",
+        help=title,
+        disabled=disabled,
         type="primary" if is_main else "secondary",
-        on_click=frame.does(lambda: _open(picker)),
-    )  # fmt: skip
+    )
     if st.session_state.get(_OPEN) == key:
         st.dialog(title, width="large", on_dismiss=_close)(_draw)(picker)
 
@@ -175,20 +179,21 @@ def _ways(picker: _Picker, listing: Listing) -> None:
 
 
 def _goes(picker: _Picker, place: Place, key: str, *, icon: str, type: Literal["secondary", "tertiary"]) -> None:
-    st.button(
-        frame.plain(place.name), key=f"{picker.key}-{key}", icon=icon, type=type,
-        on_click=frame.does(partial(_go, picker, place.path)),
-    )  # fmt: skip
+    frame.press(frame.plain(place.name), partial(_go, picker, place.path), key=f"{picker.key}-{key}", icon=icon, type=type)
 
 
 def _folders(picker: _Picker, listing: Listing) -> None:
     columns = st.columns(_FOLDER_COLUMNS, gap="small") if listing.folders else []
     for i, place in enumerate(listing.folders):
         with columns[i % _FOLDER_COLUMNS], st.container(key=f"picker-row-{picker.key}-f{i}"):
-            st.button(
-                frame.plain(place.name), key=f"{picker.key}-folder-{_sign(place.path)}", icon=":material/folder:", type="tertiary",
-                width="stretch", on_click=frame.does(partial(_go, picker, place.path)),
-            )  # fmt: skip
+            frame.press(
+                frame.plain(place.name),
+                partial(_go, picker, place.path),
+                key=f"{picker.key}-folder-{_sign(place.path)}",
+                icon=":material/folder:",
+                type="tertiary",
+                width="stretch",
+            )
     _more(len(listing.folders), listing.n_folders)
 
 
@@ -196,11 +201,13 @@ def _files(picker: _Picker, listing: Listing) -> None:
     """Draw files of which one can be picked, one a row."""
     for i, file in enumerate(listing.files):
         with st.container(horizontal=True, vertical_alignment="center", key=f"picker-row-{picker.key}-{i}"):
-            st.button(
-                frame.plain(file.name), key=f"{picker.key}-file-{_sign(file.path)}", type="tertiary",
+            frame.press(
+                frame.plain(file.name),
+                partial(_picked, picker, [str(file.path)]),
+                key=f"{picker.key}-file-{_sign(file.path)}",
+                type="tertiary",
                 icon=":material/deployed_code:" if picker.kind == "projects" else ":material/draft:",
-                on_click=frame.does(partial(_picked, picker, [str(file.path)])),
-            )  # fmt: skip
+            )
             st.caption(_facts(file))
     _more(len(listing.files), listing.n_files)
 
@@ -254,18 +261,23 @@ def _foot(picker: _Picker, listing: Listing) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(texts.FORMATS[picker.kind])
             if picker.kind == "folders":
-                st.button(
-                    texts.USE_FOLDER, key=f"{picker.key}-use", type="primary",
-                    on_click=frame.does(lambda: _picked(picker, [str(listing.way[-1].path)])),
-                )  # fmt: skip
+                frame.press(
+                    texts.USE_FOLDER,
+                    lambda: _picked(picker, [str(listing.way[-1].path)]),
+                    key=f"{picker.key}-use",
+                    type="primary",
+                )
         return
     names = ["/".join(Path(path).parts[-2:]) for path in picker.chosen]
     st.caption(frame.plain(texts.chosen(names)) if names else texts.FORMATS[picker.kind])
     with st.container(horizontal=True):
-        st.button(
-            texts.add_files(len(picker.chosen)), key=f"{picker.key}-add", type="primary", disabled=not picker.chosen,
-            on_click=frame.does(lambda: _picked(picker, list(picker.chosen))),
-        )  # fmt: skip
+        frame.press(
+            texts.add_files(len(picker.chosen)),
+            lambda: _picked(picker, list(picker.chosen)),
+            key=f"{picker.key}-add",
+            type="primary",
+            disabled=not picker.chosen,
+        )
         if listing.files:
             st.button(
                 texts.SELECT_ALL.format(n=len(listing.files)), key=f"{picker.key}-all",

@@ -179,10 +179,14 @@ def _button(
     help: str | None = None,
 ) -> None:  # fmt: skip
     is_asked = job.is_asked_to is not None and (name == "pause" or job.is_asked_to == "cancel")
-    st.button(
-        label, key=f"{name}-{job.job_id}", icon=f":material/{icon}:", help=help, disabled=is_asked,
-        on_click=frame.does(lambda: act(layout, job.job_id)),
-    )  # fmt: skip
+    frame.press(
+        label,
+        lambda: act(layout, job.job_id),
+        key=f"{name}-{job.job_id}",
+        icon=f":material/{icon}:",
+        help=help,
+        disabled=is_asked,
+    )
 
 
 def _epochs_done(job: JobView) -> int:

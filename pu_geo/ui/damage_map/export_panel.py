@@ -73,10 +73,15 @@ def _confirm(layout: Layout, run_id: str, threshold: float) -> None:
         st.caption(texts.NO_PLACE)
         local = st.checkbox(texts.LOCAL, key="local_coordinates")
     start = partial(_start, layout, run_id, threshold, format_box["key"], profile_box["key"])
-    st.button(
-        texts.EXPORT_NUMBER.format(number=found.number), type="primary", icon=":material/download:", key="export-confirm",
-        disabled=not (formats and (has_place or local)), on_click=frame.does(start, once=True),
-    )  # fmt: skip
+    frame.press(
+        texts.EXPORT_NUMBER.format(number=found.number),
+        start,
+        type="primary",
+        icon=":material/download:",
+        key="export-confirm",
+        disabled=not (formats and (has_place or local)),
+        once=True,
+    )
 
 
 def _start(layout: Layout, run_id: str, threshold: float, *fields: str) -> None:

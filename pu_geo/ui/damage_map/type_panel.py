@@ -109,7 +109,7 @@ def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k:
     )  # fmt: skip
     if one.threshold is not None and not choices.of_start(one.threshold.origin):
         forget = partial(damage_types.forget_threshold, layout, run_id, one.name)
-        st.button(texts.TYPE_START, key=f"type-start-{run_id}-{k}", on_click=frame.does(forget), help=texts.TYPE_START_HELP)
+        frame.press(texts.TYPE_START, forget, key=f"type-start-{run_id}-{k}", help=texts.TYPE_START_HELP)
 
 
 def _histogram(one: TypeOnMap) -> go.Figure:

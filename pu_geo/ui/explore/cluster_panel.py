@@ -49,21 +49,29 @@ def _next_run(layout: Layout) -> None:
         words.caption(texts.EFFECT.format(kept=effect.n_kept, n=effect.n))
     past = clusters.history(layout)
     help_words = texts.TAKES_BACK.format(words=past[0].words) if past else texts.NOTHING_DECIDED
-    st.button(
-        texts.UNDO, key=f"cluster-undo-{past[0].decision if past else ''}", icon=":material/undo:", disabled=not past,
+    frame.press(
+        texts.UNDO,
+        lambda: clusters.undo(layout, past[0].decision, analyst=frame.analyst()),
+        key=f"cluster-undo-{past[0].decision if past else ''}",
+        icon=":material/undo:",
+        disabled=not past,
         help=frame.plain(help_words),
-        on_click=frame.does(lambda: clusters.undo(layout, past[0].decision, analyst=frame.analyst()), once=True),
-    )  # fmt: skip
+        once=True,
+    )
 
 
 def _start(layout: Layout, run_id: str, is_busy: bool) -> None:
     number, go = st.columns(2, vertical_alignment="bottom")
     number.number_input(texts.NUMBER, 0, 500, 0, key="cluster-k", help=texts.NUMBER_HELP)
     label = texts.CLUSTER_AGAIN if clusters.is_clustered(layout, run_id) else texts.START_CLUSTERING
-    go.button(
-        label, key="cluster-start", icon=":material/bubble_chart:", disabled=is_busy,
-        on_click=frame.does(lambda: clusters.start(layout, run_id, k=int(st.session_state["cluster-k"]))),
-    )  # fmt: skip
+    frame.press(
+        label,
+        lambda: clusters.start(layout, run_id, k=int(st.session_state["cluster-k"])),
+        key="cluster-start",
+        icon=":material/bubble_chart:",
+        disabled=is_busy,
+        place=go,
+    )
 
 
 def _inspected(layout: Layout, run_id: str, found: Inspected) -> None:
@@ -158,10 +166,15 @@ def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> 
     which = f"{found.clustering}-{chosen.name}"
 
     def button(label: str, icon: str, is_off: bool, words: str, act: Callable[..., object]) -> None:
-        st.button(
-            label, key=f"cluster-{act.__name__}-{which}", icon=f":material/{icon}:", disabled=is_off, help=words,
-            on_click=frame.does(partial(act, layout, run_id, found, chosen.name, analyst=frame.analyst()), once=True),
-        )  # fmt: skip
+        frame.press(
+            label,
+            partial(act, layout, run_id, found, chosen.name, analyst=frame.analyst()),
+            key=f"cluster-{act.__name__}-{which}",
+            icon=f":material/{icon}:",
+            disabled=is_off,
+            help=words,
+            once=True,
+        )
 
     with st.container(horizontal=True, vertical_alignment="bottom"):
         is_off = chosen.n_open == 0 or chosen.state == "accepted"
@@ -179,10 +192,15 @@ def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> 
             if with_which := st.session_state.get(other_key):
                 clusters.merge(layout, run_id, found, chosen.name, with_which, analyst=frame.analyst())
 
-        st.button(
-            texts.MERGE, key=f"cluster-merge-{which}", icon=":material/call_merge:", disabled=other is None, help=texts.MERGE_HELP,
-            on_click=frame.does(merge, once=True),
-        )  # fmt: skip
+        frame.press(
+            texts.MERGE,
+            merge,
+            key=f"cluster-merge-{which}",
+            icon=":material/call_merge:",
+            disabled=other is None,
+            help=texts.MERGE_HELP,
+            once=True,
+        )
 
 
 COLOR, OTHERS = "#CC79A7", "#C8C8C8"

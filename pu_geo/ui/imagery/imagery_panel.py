@@ -69,9 +69,7 @@ def _button(
     label: str, key: str, act: Callable[[], object], disabled: bool, *, is_main: bool = False, help: str | None = None
 ) -> None:
     """Draw a button that acts before the page is drawn anew."""
-    st.button(
-        label, key=key, type="primary" if is_main else "secondary", disabled=disabled, help=help, on_click=frame.does(act)
-    )
+    frame.press(label, act, key=key, type="primary" if is_main else "secondary", disabled=disabled, help=help)
 
 
 def _field(key: str) -> str:

@@ -98,7 +98,7 @@ def _new() -> None:
                 texts.CHANGE, key="change-folder", type="tertiary",
                 on_click=lambda: state.update({_OWN_PATH: True, _PATH: str(folder)}),
             )  # fmt: skip
-    st.button(texts.CREATE, key="create", type="primary", on_click=frame.does(_create))
+    frame.press(texts.CREATE, _create, key="create", type="primary")
 
 
 def _create() -> None:
@@ -111,10 +111,9 @@ def _create() -> None:
 def _sample() -> None:
     st.markdown(f"**{texts.SAMPLE}**")
     st.caption(texts.SAMPLE_ABOUT)
-    st.button(
-        texts.OPEN_SAMPLE, key="open-sample", icon=":material/tornado:",
-        on_click=frame.does(lambda: frame.use(projects.open_sample()[0])),
-    )  # fmt: skip
+    frame.press(
+        texts.OPEN_SAMPLE, lambda: frame.use(projects.open_sample()[0]), key="open-sample", icon=":material/tornado:"
+    )
 
 
 def _recent(layout: Layout | None) -> None:
@@ -136,7 +135,7 @@ def _recent(layout: Layout | None) -> None:
         with st.popover(texts.OPEN_OTHER, icon=":material/edit:"):
             with st.container(key="enter-open-typed"):
                 st.text_input(texts.PROJECT_PATH, key="open_path", placeholder=texts.PROJECT_PATH_EXAMPLE)
-            st.button(texts.OPEN_PATH, key="open-typed", on_click=frame.does(_open_typed))
+            frame.press(texts.OPEN_PATH, _open_typed, key="open-typed")
 
 
 def _card(card: Recent, *, is_open: bool) -> None:
@@ -145,10 +144,12 @@ def _card(card: Recent, *, is_open: bool) -> None:
             st.markdown(f"**{frame.plain(card.name)}**", help=frame.plain(str(card.layout.folder)))
             words = texts.CARD_STATES.get(card.state) or texts.how_far(card.units, card.n_damaged)
             st.caption(" · ".join(filter(None, (day_and_time(card.used_at), words))))
-        st.button(
-            texts.IS_OPEN if is_open else texts.OPEN, key=f"open-{projects.token_of(card.layout)}", disabled=is_open,
-            on_click=frame.does(lambda: _open(str(card.layout.folder))),
-        )  # fmt: skip
+        frame.press(
+            texts.IS_OPEN if is_open else texts.OPEN,
+            lambda: _open(str(card.layout.folder)),
+            key=f"open-{projects.token_of(card.layout)}",
+            disabled=is_open,
+        )
 
 
 def _open(path: str) -> None:
@@ -196,15 +197,19 @@ def removed(layout: Layout) -> None:
                     **{**row, "title": frame.plain(row["title"]), "analyst": frame.plain(row["analyst"])}
                 )
                 st.markdown(words, width="content")
-                st.button(
-                    texts.UNDO_REMOVAL, key=f"undo-removal-{row['removal']}", icon=":material/undo:",
-                    on_click=frame.does(partial(_bring_back, layout, int(row["removal"]))),
-                )  # fmt: skip
+                frame.press(
+                    texts.UNDO_REMOVAL,
+                    partial(_bring_back, layout, int(row["removal"])),
+                    key=f"undo-removal-{row['removal']}",
+                    icon=":material/undo:",
+                )
         with st.popover(texts.RECLAIM, icon=":material/delete_forever:"):
             all_found, n_bytes = removing.reclaimable(layout)
             st.markdown(frame.plain(removing.reclaim_words(len(all_found), n_bytes)))
             numbers = [one.number for one in all_found]
-            st.button(  # a callback has the numbers that were drawn: what was removed since stays
-                texts.RECLAIM_NOW.format(size=size(n_bytes)), key="reclaim", type="primary",
-                on_click=frame.does(partial(removing.reclaim, layout, numbers, frame.analyst())),
-            )  # fmt: skip
+            frame.press(
+                texts.RECLAIM_NOW.format(size=size(n_bytes)),
+                partial(removing.reclaim, layout, numbers, frame.analyst()),
+                key="reclaim",
+                type="primary",
+            )

@@ -72,8 +72,10 @@ def _draw_last(layout: Layout) -> None:
     st.markdown(f"**{frame.plain(comparison.verdict_words(found))}** {frame.plain(comparison.in_use_words(layout))}")
     name = comparison.proposed(layout, found)
     if name:
-        st.button(
-            texts.USE_FEATURES.format(name=frame.plain(name)), key="compare-features-use", icon=":material/check:",
-            on_click=frame.does(lambda: features.choose(layout, name)),
-        )  # fmt: skip
+        frame.press(
+            texts.USE_FEATURES.format(name=frame.plain(name)),
+            lambda: features.choose(layout, name),
+            key="compare-features-use",
+            icon=":material/check:",
+        )
     st.caption(f"{comparison.how_made(found)} {comparison.what_changed(layout, found)}")
