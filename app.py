@@ -10,7 +10,7 @@ import streamlit as st
 from starlette.middleware import Middleware
 
 import pu_geo.ui
-from pu_geo.services.project import daily_backups
+from pu_geo.ui import frame
 from pu_geo.ui.guard import LARGEST, Guard, UploadLimit
 from pu_geo.ui.routes import routes
 from pu_geo.ui.serving import Serving
@@ -67,6 +67,6 @@ COLLECT_AFTER = (100_000, 20, 10)
 if __name__ == "__main__":
     gc.set_threshold(*COLLECT_AFTER)
     port = int(sys.argv[1]) if len(sys.argv) > 1 else 8501
-    daily_backups.start()
+    frame.keep_backups()
     serving.check(port)
     app.run(config={**CONFIG, "server.port": port})

@@ -36,7 +36,7 @@ if summary.n_chips:
         ranked_now = None if is_ranking else ranking.rank_now(layout)
         frame.warn_of_former(layout)
         if note := features.note(layout):
-            st.warning(frame.plain(note), icon=":material/warning:")
+            frame.warn(note)
         view = queue_panel.draw(layout, frame.analyst(), bar, is_ranking=is_ranking)
         has_chips = True
 grade_panel.draw(layout, bar)

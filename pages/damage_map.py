@@ -30,7 +30,7 @@ if (wanted := st.session_state.pop("damage-tab", None)) is not None:
     st.session_state["damage-tabs"] = wanted
 types = damage_types.on_map(layout, run_id, limit.value)
 if words := type_panel.note(layout, runs, types):
-    st.caption(frame.plain(words))
+    frame.caption(words)
 names = texts.tabs(has_types=bool(types.types))
 tab = dict(zip(names, st.tabs(names, key="damage-tabs", on_change="rerun"), strict=True))
 with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page would have to be loaded anew

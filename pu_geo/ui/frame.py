@@ -24,7 +24,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.project.store import is_writable, one_connection
 from pu_geo.records import MAX_NAME
 from pu_geo.services.annotate import labeling
-from pu_geo.services.project import projects, readable_labels, recovery
+from pu_geo.services.project import daily_backups, projects, readable_labels, recovery
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.ui import texts
 
@@ -42,6 +42,9 @@ _BUTTONS = "buttons"  # keys of those that are drawn
 _MOST_PROJECTS = 12  # in the list of others
 
 
+keep_backups = daily_backups.start
+
+
 def plain(text: str) -> str:
     """Escape Markdown, so that a name out of somebody's file is shown as it is: no link, no picture from elsewhere, no icon.
 
@@ -49,6 +52,16 @@ def plain(text: str) -> str:
     """
     signs = re.sub(r"([\\`*_{}\[\]()#+!|~:$<>&@-])", r"\\\1", re.sub(r"\s+", " ", text))
     return re.sub(r"(?<=[:@])(?=\S)|(?<=-)(?=\\?[->])|(?<=www)(?=\.)", "\u2060", signs, flags=re.IGNORECASE)
+
+
+def caption(words: str) -> None:
+    """Draw small words, some of which may come from somebody's file."""
+    st.caption(plain(words))
+
+
+def warn(words: str) -> None:
+    """Draw a warning, some words of which may come from somebody's file."""
+    st.warning(plain(words), icon=":material/warning:")
 
 
 @contextmanager
@@ -388,7 +401,7 @@ def warn_of_former(layout: Layout, chip_set: str | None = None) -> None:
     with show_errors():
         if words := freshness.of_chips(layout, chip_set).words:
             with st.container(key="out-of-date", horizontal=True, vertical_alignment="center"):
-                st.warning(plain(words), icon=":material/warning:")
+                warn(words)
                 link("imagery", texts.CUT_AGAIN)
 
 

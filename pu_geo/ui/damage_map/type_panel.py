@@ -45,7 +45,7 @@ def draw(layout: Layout, run_id: str, threshold: float, found: TypesOnMap) -> No
         threshold: of the damage; types are of what it flags and of what people confirmed.
     """
     judged = damage_types.audits(layout, run_id, threshold, found)
-    st.caption(frame.plain(found.rule))
+    frame.caption(found.rule)
     for words in found.warnings:
         st.warning(frame.plain(words), icon=":material/compare_arrows:")
     if not judged:
@@ -75,7 +75,7 @@ def _draw_type(
                 _histogram(one), key=f"type-ranking-{k}", config={"displayModeBar": False},
                 alt=texts.TYPE_RANKING_ALT.format(name=frame.plain(one.name)),
             )  # fmt: skip
-    st.caption(frame.plain(one.words))  # beneath all three: a column of a narrow screen would have three words a line
+    frame.caption(one.words)  # beneath all three: a column of a narrow screen would have three words a line
 
 
 def _audit(judged: TypeAudit) -> None:
@@ -85,7 +85,7 @@ def _audit(judged: TypeAudit) -> None:
             st.markdown(f"{title} **{share_words(share)}**", help=texts.INTERVALS)
         else:
             st.caption(f"{title}: {texts.NOT_ENOUGH}. {frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX))}")
-    st.caption(frame.plain(judged.words))
+    frame.caption(judged.words)
 
 
 def _threshold(layout: Layout, run_id: str, threshold: float, one: TypeOnMap, k: int) -> None:

@@ -64,7 +64,7 @@ def _one(layout: Layout, run_id: str, found: list[Suspect]) -> None:
     suspect, answers = found[place], labeling.current_labels(layout)
     with st.container(border=True):
         st.markdown(texts.ONE_OF.format(title=_TITLES[suspect.why], place=place + 1, n=len(found)))
-        st.caption(frame.plain(suspect.words))
+        frame.caption(suspect.words)
         pictures = exploring.chip_pictures(layout, run_id, suspect.building_ids)
         labels: list[Label] = [answers.get(building, "cleared") for building in suspect.building_ids]
         st.image(

@@ -63,8 +63,8 @@ def _draw_start(layout: Layout) -> None:
 def _draw_proposal(layout: Layout, found: Proposal) -> None:
     known = ", ".join(f"{n} {frame.plain(name)}" for name, n in found.facts["known"].items())
     st.markdown(texts.GROUPS_FROM.format(n=len(found.shown), known=known))
-    st.caption(frame.plain(discovering.number_words(found)))
-    st.caption(frame.plain(discovering.reading_words(found)))
+    frame.caption(discovering.number_words(found))
+    frame.caption(discovering.reading_words(found))
     if found.n_new_answers:
         st.caption(texts.NEW_ANSWERS.format(n=found.n_new_answers))
     if st.toggle(texts.HOW_MANY_GROUPS, key="types-curve", help=texts.HOW_MANY_GROUPS_HELP):

@@ -120,7 +120,7 @@ def notes(layout: Layout, job: JobView) -> None:
         "add_aoi",
     ):
         for note in job.result.get("notes", ()):
-            st.caption(frame.plain(note))
+            frame.caption(note)
 
 
 # Scenes
@@ -582,9 +582,9 @@ def _accounts(here: Outlines) -> None:
     st.dataframe(rows, hide_index=True, key="accounts", column_config=counted)
     newest = here.imports[0]
     if newest.notes:
-        st.caption(frame.plain(texts.FILE_NOTES.format(file=newest.file, notes=" ".join(newest.notes))))
+        frame.caption(texts.FILE_NOTES.format(file=newest.file, notes=" ".join(newest.notes)))
     for words in dict.fromkeys(words for one in here.imports for words in one.doubts):
-        st.warning(frame.plain(words), icon=":material/warning:")
+        frame.warn(words)
 
 
 def _footprint_path(layout: Layout, is_running: bool) -> None:
@@ -691,7 +691,7 @@ def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running:
             cluster_field.draw(_CLUSTER, texts.CLUSTER_ABOUT)
         _watch(layout, preparation.CHIP_TASKS)
         if made and (note := features.note(layout)):
-            st.warning(frame.plain(note), icon=":material/warning:")
+            frame.warn(note)
 
 
 def _remove_chips(layout: Layout, overview: Overview, known: FeatureSets, is_running: bool) -> None:

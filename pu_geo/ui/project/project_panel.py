@@ -53,7 +53,7 @@ def _notes(job: JobView) -> None:
     """Draw what a new round left behind of the round before."""
     if job.state == "done":
         for note in job.result.get("notes", ()):
-            st.caption(frame.plain(str(note)))
+            frame.caption(str(note))
 
 
 def choices(layout: Layout | None) -> None:

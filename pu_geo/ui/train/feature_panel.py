@@ -43,7 +43,7 @@ def _layers_opened(layout: Layout) -> None:
             return
         st.dataframe(layer_comparison.table(found), hide_index=True, key="compare-layers-table")
         st.markdown("\n".join(f"- **{frame.plain(words)}**" for words in layer_comparison.verdict_words(found)))
-        st.caption(frame.plain(f"{layer_comparison.how_made(found)} {layer_comparison.what_changed(layout, found)}"))
+        frame.caption(f"{layer_comparison.how_made(found)} {layer_comparison.what_changed(layout, found)}")
 
 
 def _opened(layout: Layout) -> None:

@@ -178,7 +178,7 @@ def _keys(layout: Layout, now: Federation) -> None:
         _large(texts.SERVER_FINGERPRINT if now.is_lead else texts.LEADER_FINGERPRINT, invitation.fingerprint)
         if now.is_lead:
             _download(texts.SAVE_INVITATION, path, f"{now.id}-invitation.json", "invitation")
-        st.caption(frame.plain(texts.FEDERATION_ADDRESS.format(address=invitation.address)))
+        frame.caption(texts.FEDERATION_ADDRESS.format(address=invitation.address))
         _warn_if_local(invitation.address, texts.LOCAL_LEADER if now.is_lead else texts.LOCAL_INVITATION)
     with right:
         if now.is_lead:
@@ -191,7 +191,7 @@ def _keys(layout: Layout, now: Federation) -> None:
 
 def _large(title: str, fingerprint: str) -> None:
     """Draw a fingerprint as people read it aloud."""
-    st.caption(frame.plain(title))
+    frame.caption(title)
     st.markdown(f"#### {' '.join(f'`{line}`' for line in _lines(fingerprint))}", width=_LINE_PX)
 
 
@@ -237,7 +237,7 @@ def _members(now: Federation) -> None:
         key = "".join(f"  \n:small[`{line}`]" for line in _lines(one.fingerprint))
         st.markdown(f"**{frame.plain(one.class_name)}**{where}{badge}{own}{key}")
         if one.words:
-            st.caption(frame.plain(one.words))
+            frame.caption(one.words)
     for words in (*now.warnings, *now.troubles[:_MOST_TROUBLES]):
         st.caption(f":orange[:material/warning:] {frame.plain(words)}")
 
@@ -426,7 +426,7 @@ def _plan(title: str, types: Sequence[str], n_held: int, host: str) -> Plan:
         epsilon = second[0].number_input(texts.FEDERATION_EPSILON, 0.1, 1000.0, usual.epsilon, key="federation-epsilon")
         clip = second[1].number_input(texts.FEDERATION_CLIP, 0.001, 1000.0, usual.clip, key="federation-clip")
         chosen = {"kind": privacy, "epsilon": float(epsilon), "clip": float(clip)}
-        st.caption(frame.plain(federation.privacy_words(chosen, n_held)))
+        frame.caption(federation.privacy_words(chosen, n_held))
     return Plan(title.strip(), tuple(types), int(rounds), float(deadline), host, privacy, float(epsilon), float(clip))
 
 
@@ -459,7 +459,7 @@ def _source_field(own: Sequence[OwnClass], name: str, key: str) -> str | None:
             format_func=lambda each: texts.class_source(each, counts.get(each, 0)),
         )  # fmt: skip
     n = wording.plural(counts[source], "damaged building")
-    st.caption(frame.plain(texts.JOIN_COUNT.format(n=n, name=name)))
+    frame.caption(texts.JOIN_COUNT.format(n=n, name=name))
     return source
 
 
@@ -491,7 +491,7 @@ def _invitation(found: Invitation) -> None:
     st.markdown(frame.plain(facts))
     _warn_if_local(found.address, texts.LOCAL_INVITATION)
     _large(texts.COMPARE_SERVER, found.fingerprint)
-    st.caption(frame.plain(found.privacy))
+    frame.caption(found.privacy)
 
 
 def _simulate(layout: Layout) -> None:
