@@ -11,8 +11,6 @@ from starlette.middleware import Middleware
 
 import pu_geo.ui
 from pu_geo.ui import frame
-from pu_geo.ui.components import download
-from pu_geo.ui.components.scatter import dots
 from pu_geo.ui.guard import LARGEST, Guard, UploadLimit
 from pu_geo.ui.routes import routes
 from pu_geo.ui.serving import Serving
@@ -57,21 +55,7 @@ CONFIG = {
 serving = Serving()
 app = st.App(
     Path(pu_geo.ui.__file__).with_name("shell.py"),
-    routes=routes(
-        frame.resolve,
-        frame.scores,
-        frame.others_here,
-        frame.store_operations,
-        frame.building_history,
-        frame.shifts,
-        dots,
-        frame.version_file,
-        frame.write_zip,
-        frame.geometry_v,
-        download.find,
-        frame.first_outlines,
-        frame.outline_tile,
-    ),
+    routes=routes(),
     middleware=[Middleware(Guard, secret=serving.secret, key=serving.key), Middleware(UploadLimit)],
     lifespan=serving.lifespan,
 )

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import shapely
 
+from benchmarks.timing import best_of
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout, write_array, write_json
 from pu_geo.records import FootprintTable, LabelOp
@@ -26,21 +25,15 @@ def bench_answer(folder: Path) -> dict[str, float]:
     """
     layout = made_up_project(folder)
     answer(layout, 0)
-    first = timed(lambda: ranking.rank_now(layout))
+    first = best_of(1, lambda: ranking.rank_now(layout))
     times = []
     for number in range(1, N_ANSWERS):
         answer(layout, number)
-        times.append(timed(lambda: ranking.rank_now(layout)))
+        times.append(best_of(1, lambda: ranking.rank_now(layout)))
     values = ranking.plain_features(layout, "set")
     vector = np.ones(N_FEATURES, np.float32)
-    product = float(np.median([timed(lambda: values @ vector) for _ in range(5)]))
+    product = float(np.median([best_of(1, lambda: values @ vector) for _ in range(5)]))
     return {"ours_s": float(np.median(times)), "product_s": product, "first_s": first, "slowest_s": max(times)}
-
-
-def timed(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def answer(layout: Layout, number: int) -> None:

@@ -8,16 +8,18 @@ a folder, `python -m benchmarks.bakeoff run FOLDER` adds to benchmarks/outcomes/
 from __future__ import annotations
 
 import argparse
-import json
+import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks.kept import Kept, row, table
 from benchmarks.ranking_sets import CHOSEN, CONFOUNDED, LEAST_LEFT, Cell, Source, read_source
 from pu_geo.analysis import bakeoff, metrics
 from pu_geo.features.bank import fit_maker
@@ -26,7 +28,6 @@ from pu_geo.records import FeatureRequest, PUSet
 from pu_geo.tasks.train import compare_features as product
 from pu_geo.tasks.train.inputs import RunInputs
 
-KEPT = Path(__file__).resolve().parent / "outcomes" / "bakeoff.jsonl"
 SETS: Mapping[str, float | None] = {
     "joplin": None,
     "santa_rosa_a": None,
@@ -42,23 +43,13 @@ _AT_ONCE = 64
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """One feature set in one draw.
+class Outcome:
+    """One draw of chips and clicks.
 
     Attributes:
-        ap: average precision of the ranker that learned from all clicks, on the unlabeled.
-        seconds: of processor time, of all fits without some clicks.
-        log_places: of each click, see `analysis.bakeoff.log_places`.
+        candidates: of each feature set {"ap": average precision of the ranker that learned from all clicks, on the unlabeled;
+            "seconds": of processor time, of all fits without some clicks; "log_places": of each click, see `analysis.bakeoff.log_places`}
     """
-
-    ap: float
-    seconds: float
-    log_places: Sequence[float]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One draw of chips and clicks."""
 
     event_set: str
     clicks: int
@@ -66,15 +57,18 @@ class Outcome:
     method: str
     n_unlabeled: int
     n_damaged: int
-    candidates: Mapping[str, Candidate]
+    candidates: Mapping[str, Mapping[str, Any]]
 
     def picked(self, level: float = bakeoff.LEVEL) -> str:
         """Return what the rule picks, however few clicks there are; at level 0 any better mean, at 1 RCF."""
         if level == 1:
             return RCF
-        by_name = {name: np.array(each.log_places) for name, each in self.candidates.items()}
+        by_name = {name: np.array(each["log_places"]) for name, each in self.candidates.items()}
         differences = {name: bakeoff.bootstrap(each - by_name[RCF], level) for name, each in by_name.items()}
         return bakeoff.pick(differences) or RCF
+
+
+KEPT = Kept("bakeoff", Outcome, "event_set clicks seed method")
 
 
 def cell(name: str, clicks: int) -> Cell:
@@ -130,22 +124,22 @@ def random_resnet(chips: NDArray[np.uint8]) -> NDArray[np.float16]:
     return np.concatenate(parts).astype(np.float16)
 
 
-def prepare(folder: Path, cache: Path) -> None:
+def prepare(folder: Path) -> None:
     """Compute features that are not there yet."""
     for name in SETS:
         with np.load(folder / f"{name}.npz", allow_pickle=False) as kept:
             chips = kept["chips"]
         for candidate, make in makers(chips.shape[1]).items():
-            path, began = cache / f"bake_{name}_{candidate}.npy", time.monotonic()
+            path, began = folder / f"bake_{name}_{candidate}.npy", time.monotonic()
             if not path.exists():
                 np.save(path, make(chips))
                 print(f"{path.name}: {time.monotonic() - began:.0f} s", flush=True)
 
 
-def features_of(source: Source, name: str, cache: Path) -> dict[str, NDArray[np.float16]]:
-    """Return the features of every candidate that is in the cache, float16 [N, D]; RCF first."""
+def features_of(source: Source, name: str, folder: Path) -> dict[str, NDArray[np.float16]]:
+    """Return the features of every candidate that is in the folder, float16 [N, D]; RCF first."""
     found = {RCF: source.views[0]}
-    for path in sorted(cache.glob(f"bake_{name}_*.npy")):
+    for path in sorted(folder.glob(f"bake_{name}_*.npy")):
         found[path.stem.removeprefix(f"bake_{name}_")] = np.load(path, mmap_mode="r", allow_pickle=False)
     return found
 
@@ -172,85 +166,63 @@ def judged(
         places = product.places_by(method, less, np.flatnonzero(is_clicked[kept]))
         seconds = round(time.process_time() - began, 2)
         ap = round(metrics.average_precision(scores, is_damaged), 4)
-        found[name] = Candidate(ap, seconds, np.round(places, 3).tolist())
+        found[name] = {"ap": ap, "seconds": seconds, "log_places": np.round(places, 3).tolist()}
     return Outcome(where.source, where.clicks, seed, method, len(is_damaged), int(is_damaged.sum()), found)
 
 
-def read_kept(kept: Path = KEPT) -> list[Outcome]:
-    """Read the outcomes that were kept, oldest first."""
-    lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
-    found = [json.loads(line) for line in lines]
-    return [
-        Outcome(**{**each, "candidates": {name: Candidate(**one) for name, one in each["candidates"].items()}})
-        for each in found
-    ]
-
-
-def run(
-    folder: Path, cache: Path, method: str, n_seeds: int, clicks: Sequence[int], sets: Sequence[str], kept: Path
-) -> None:
+def run(folder: Path, method: str, n_seeds: int, clicks: Sequence[int]) -> None:
     """Do the draws that are not kept yet."""
-    done = {(each.event_set, each.clicks, each.seed, each.method) for each in read_kept(kept)}
-    for name in sets:
+    for name in SETS:
         source = read_source(folder, name)
-        features = features_of(source, name, cache)
-        for n in clicks:
-            for seed in range(n_seeds):
-                if (name, n, seed, method) in done or (
-                    outcome := judged(source, features, cell(name, n), seed, method)
-                ) is None:
-                    continue
-                with kept.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(asdict(outcome)) + "\n")
-            print(f"{name}, {n} clicks", flush=True)
+        features = features_of(source, name, folder)
+        for n, seed in itertools.product(clicks, range(n_seeds)):
+
+            def work(given: tuple[Any, ...] = (source, features, cell(name, n), seed, method)) -> list[Outcome]:
+                found = judged(*given)
+                return [] if found is None else [found]
+
+            KEPT.once((name, n, seed, method), work)
 
 
-# The section of docs/tables.md
+# The tables of docs/tables.md
 
 
-def section(outcomes: Sequence[Outcome] | None = None) -> str:
-    """Return the section of docs/tables.md; "" where there are no outcomes."""
-    found = read_kept() if outcomes is None else outcomes
-    if not found:
-        return ""
-    lines = ["## Feature sets compared on an analyst's own clicks", "", _WORDS, ""]
-    methods = list(dict.fromkeys(each.method for each in found))
-    for method in methods:
-        own = [each for each in found if each.method == method]
-        title = "The instant ranker" if method == "ranker" else f"Method `{method}`"
-        lines += [f"### {title}", "", *_picks(own), "", *_candidates(own), ""]
-    lines += [_LEVEL_WORDS, "", *_levels([each for each in found if each.method == methods[0]]), ""]
-    return "\n".join(lines)
+def tables() -> list[str]:
+    """Return the tables of docs/tables.md: of each method picks and candidates, and levels of the first method."""
+    found = KEPT.read()
+    by_method = [
+        [each for each in found if each.method == method] for method in dict.fromkeys(each.method for each in found)
+    ]
+    pairs = ((_picks(own), _candidates(own)) for own in by_method)
+    return [*itertools.chain.from_iterable(pairs), _levels(by_method[0])]
 
 
-def _picks(found: Sequence[Outcome]) -> Iterator[str]:
+def _picks(found: Sequence[Outcome]) -> str:
     """What the rule picks, by set and number of clicks; a last row for all sets of a number."""
-    yield _row(
-        "clicks", "set", "draws", "unlabeled", "damaged", "another picked", "AP of RCF", "AP of the pick", "AP of the best",
-        f"pick within {NEAR} of the best", f"worse than RCF by > {HARM}", "worst",
-    )  # fmt: skip
-    yield "|" + "---|" * 12
-    for clicks in sorted({each.clicks for each in found}):
-        of_clicks = [each for each in found if each.clicks == clicks]
-        for name in (*(name for name in SETS if any(each.event_set == name for each in found)), "all"):
-            draws = [each for each in of_clicks if name in (each.event_set, "all")]
-            if not draws:
-                yield _row(clicks, name, "0", *["" for _ in range(8)], f"fewer than {LEAST_LEFT} damaged would be left")
-                continue
-            damaged = np.mean([each.n_damaged / each.n_unlabeled for each in draws])
-            unlabeled = f"{np.mean([each.n_unlabeled for each in draws]):,.0f}"
-            yield _row(
-                clicks, name if name != "all" else "**all**", len(draws), unlabeled if name != "all" else "",
-                f"{damaged:.0%}" if name != "all" else "", *_figures(draws, bakeoff.LEVEL),
-            )  # fmt: skip
+    head = (
+        "clicks | set | draws | unlabeled | damaged | another picked | AP of RCF | AP of the pick | AP of the best "
+        f"| pick within {NEAR} of the best | worse than RCF by > {HARM} | worst"
+    )
+    names = [*(name for name in SETS if any(each.event_set == name for each in found)), "all"]
+    rows = []
+    for clicks, name in itertools.product(sorted({each.clicks for each in found}), names):
+        draws = [each for each in found if each.clicks == clicks and name in (each.event_set, "all")]
+        if not draws:
+            rows.append(row(clicks, name, "0", *["" for _ in range(8)], f"fewer than {LEAST_LEFT} damaged would be left"))
+            continue
+        damaged = f"{np.mean([each.n_damaged / each.n_unlabeled for each in draws]):.0%}"
+        unlabeled = f"{np.mean([each.n_unlabeled for each in draws]):,.0f}"
+        about = ("**all**", len(draws), "", "") if name == "all" else (name, len(draws), unlabeled, damaged)
+        rows.append(row(clicks, *about, *_figures(draws, bakeoff.LEVEL)))
+    return table(head, rows)
 
 
 def _figures(draws: Sequence[Outcome], level: float) -> list[str]:
     """Return the cells of a row from "another picked" on."""
     picks = [each.picked(level) for each in draws]
-    ap = np.array([each.candidates[pick].ap for each, pick in zip(draws, picks, strict=True)])
-    rcf = np.array([each.candidates[RCF].ap for each in draws])
-    best = np.array([max(one.ap for one in each.candidates.values()) for each in draws])
+    ap = np.array([each.candidates[pick]["ap"] for each, pick in zip(draws, picks, strict=True)])
+    rcf = np.array([each.candidates[RCF]["ap"] for each in draws])
+    best = np.array([max(one["ap"] for one in each.candidates.values()) for each in draws])
     means = [f"{values.mean():.3f}" for values in (rcf, ap, best)]
     harmed = int((rcf - ap > HARM).sum())
     return [
@@ -262,77 +234,48 @@ def _figures(draws: Sequence[Outcome], level: float) -> list[str]:
     ]
 
 
-def _candidates(found: Sequence[Outcome]) -> Iterator[str]:
+def _candidates(found: Sequence[Outcome]) -> str:
     """Mean AP and typical place of each candidate."""
-    names = list(dict.fromkeys(name for each in found for name in each.candidates))
-    yield _row("clicks", "set", *names)
-    yield "|" + "---|" * (2 + len(names))
-    for clicks in sorted({each.clicks for each in found}):
-        for event_set in SETS:
-            draws = [each.candidates for each in found if (each.clicks, each.event_set) == (clicks, event_set)]
-            if draws:
-                yield _row(
-                    clicks, event_set, *(_candidate([each[name] for each in draws if name in each]) for name in names)
-                )
+    names, rows = list(dict.fromkeys(name for each in found for name in each.candidates)), []
+    for clicks, event_set in itertools.product(sorted({each.clicks for each in found}), SETS):
+        draws = [each.candidates for each in found if (each.clicks, each.event_set) == (clicks, event_set)]
+        if draws:
+            cells = (_candidate([each[name] for each in draws if name in each]) for name in names)
+            rows.append(row(clicks, event_set, *cells))
+    return table(" | ".join(("clicks", "set", *names)), rows)
 
 
-def _candidate(draws: Sequence[Candidate]) -> str:
+def _candidate(draws: Sequence[Mapping[str, Any]]) -> str:
     if not draws:
         return ""
-    place = np.exp(np.mean([np.mean(each.log_places) for each in draws])) - bakeoff.FLOOR
-    return f"{np.mean([each.ap for each in draws]):.3f} / {place:.0%} / {np.mean([each.seconds for each in draws]):.1f} s"
+    place = np.exp(np.mean([np.mean(each["log_places"]) for each in draws])) - bakeoff.FLOOR
+    ap, seconds = (np.mean([each[name] for each in draws]) for name in ("ap", "seconds"))
+    return f"{ap:.3f} / {place:.0%} / {seconds:.1f} s"
 
 
-def _levels(found: Sequence[Outcome]) -> Iterator[str]:
+def _levels(found: Sequence[Outcome]) -> str:
     """What other levels of the interval would have given, all sets together."""
-    clicks = sorted({each.clicks for each in found})
-    yield _row("level", *(f"{n} clicks" for n in clicks))
-    yield "|" + "---|" * (1 + len(clicks))
+    clicks, rows = sorted({each.clicks for each in found}), []
     for level in LEVELS:
         cells = []
         for n in clicks:
             another, _, _, _, near, harmed, worst = _figures([each for each in found if each.clicks == n], level)
             cells.append(f"{near}, {harmed} ({worst}), {another}")
         words = "any better mean" if level == 0 else "RCF always" if level == 1 else f"{level:.0%}"
-        yield _row(f"**{words}**" if level == bakeoff.LEVEL else words, *cells)
-
-
-def _row(*cells: object) -> str:
-    return f"| {' | '.join(str(cell) for cell in cells)} |"
-
-
-_WORDS = """Does `pu-geo compare-features` pick good features? Five development sets, on which the rule was chosen, so these are no
-figures of unseen events: Joplin, Santa Rosa and Matthew as they are, Harvey regions A at 5 % and D at 20 % (confounded: undamaged
-chips are of other dates). A seed draws chips and clicks, the same for every candidate. Candidates: RCF as it is (one view, stride
-4), RCF of the post chip alone, RCF at stride 2, a denser bank (stride 1, patch whitening .03), a random ResNet-18 (pre, post and
-their difference), and on the first three sets a small network that learned from their chips without labels (`self-supervised`). No
-pretrained weights were at hand. AP is of the ranking that learned from all clicks, on the unlabeled themselves; the best is the best of
-each draw, which nobody can know. Below 60 clicks the product picks nothing; what the rule would pick is shown all the same.
-
-**What was aimed at was not wholly reached.** At the rule's level, picks within .02 of the best in four draws of five are reached with 60
-clicks and not with fewer; never worse than RCF by more than .03 is reached at no level that reaches the first: 4 draws of 160 fail. A first rule, 90 % from 30
-clicks on, was chosen on seeds 0 to 19 (82 % within .02, one draw of 80 worse than RCF by more than .03, without the self-supervised
-candidate) and did not hold on seeds 20 to 39 (72 %, 3 of 80); the rule of now was chosen on all of them.
-
-`python -m benchmarks.bakeoff run FOLDER_OF_SETS`, and `... --clicks 30,60 --seeds 40`"""
-_LEVEL_WORDS = f"""The level of the interval, chosen on these draws: picks within {NEAR} of the best, draws in which the pick is worse than
-RCF by more than {HARM} (worst difference), how often another one is picked."""
+        rows.append(row(f"**{words}**" if level == bakeoff.LEVEL else words, *cells))
+    return table(" | ".join(("level", *(f"{n} clicks" for n in clicks))), rows)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=["prepare", "run"])
     parser.add_argument("folder", type=Path, help="what `benchmarks.ranking prepare` made")
-    parser.add_argument("--cache", type=Path, help="where the candidates' features are (default: the folder)")
     parser.add_argument("--method", default="ranker")
     parser.add_argument("--seeds", type=int, default=N_SEEDS)
     parser.add_argument("--clicks", type=lambda text: [int(one) for one in text.split(",")], default=list(CLICKS))
-    parser.add_argument("--sets", type=lambda text: text.split(","), default=list(SETS))
-    parser.add_argument("--kept", type=Path, default=KEPT)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    place = options.cache or options.folder
     if options.what == "prepare":
-        prepare(options.folder, place)
+        prepare(options.folder)
     else:
-        run(options.folder, place, options.method, options.seeds, options.clicks, options.sets, options.kept)
+        run(options.folder, options.method, options.seeds, options.clicks)

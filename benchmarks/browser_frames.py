@@ -1,8 +1,10 @@
-"""The map with 20,000 and with 100,000 footprints in view, in a real browser, against the same map without them."""
+"""The scatter of Explore with 100,000 dots, and the map with 20,000 and with 100,000 footprints in view, in a real browser, against the same map without them."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,26 +45,33 @@ def bench_frames_100k(folder: Path) -> dict[str, float]:
 
 
 def _bench(folder: Path, n: int) -> dict[str, float]:
-    from playwright.sync_api import sync_playwright
-
-    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     pictures = make_project(folder / "pictures", n=n, side=SIDE_PX)
-    ids = [f"b{i:06d}" for i in range(n)]
-    layout = made_up_project(folder / "town.pugeo", ids, pictures=pictures)
-    add_island_run(layout, ids)
-    with AppServer(folder / "home", project=layout) as app, sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1400, "height": 900})
-        add_hooks(page)
+    with opened(folder, n, pictures) as (app, page):
         page.goto(f"{app.address}/damage_map")
         page.wait_for_function(READY, timeout=START_SECONDS * 1000)
         found = {"load_s": page.evaluate("window.__pugeo.loadTime()")["ready"], **_moving(page)}
         page.goto(f"{app.address}/annotate")
         page.wait_for_function(READY, timeout=START_SECONDS * 1000)
         found |= _clicking(page)
-        browser.close()
     names = ("ours_s", "without_footprints_s", *sorted(found))
     return {name: found[name] / 1000 for name in dict.fromkeys(names)}
+
+
+@contextmanager
+def opened(folder: Path, n: int, pictures: Path | None = None) -> Iterator[tuple[AppServer, Page]]:
+    """Serve a made-up project of n buildings with a run of scores, and start a browser."""
+    from playwright.sync_api import sync_playwright
+
+    ids = [f"b{i:06d}" for i in range(n)]
+    layout = made_up_project(folder / "town.pugeo", ids, pictures=pictures)
+    add_island_run(layout, ids)
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    with AppServer(folder / "home", project=layout) as app, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1400, "height": 900})
+        add_hooks(page)
+        yield app, page
+        browser.close()
 
 
 def _moving(page: Page) -> dict[str, float]:
@@ -105,3 +114,56 @@ def _clicks(page: Page) -> list[float]:
 def _go_near(page: Page) -> None:
     page.evaluate("([center, near]) => window.__pugeo.setView([center, center], near)", [SIDE_PX / 2, NEAR_PX])
     page.wait_for_timeout(1000)
+
+
+# The scatter of Explore
+
+
+def bench_scatter_pan(folder: Path) -> dict[str, float]:
+    """Pan 100,000 dots, each drawn as a dot, against 1,000.
+
+    Returns:
+        Seconds. `ours_s` and `few_s`: from frame to frame, means over 60 (a 60 Hz screen allows no less than 0.0167).
+        `longest_s`: the longest of ours. `script_s`, `few_script_s`: what drawing took of a frame, medians. `heat_s`,
+        `heat_script_s`: the same with 100,000 as heat.
+    """
+    found = {}
+    for n, name in ((100_000, "many"), (1_000, "few")):
+        with _shown(folder / name, n) as page:
+            found[name] = page.evaluate("window.__pugeo.measureScatterPan(60, 6, 'dots')")
+            if n == 100_000:
+                found["heat"] = page.evaluate("window.__pugeo.measureScatterPan(60, 6, 'heat')")
+    many, few, heat = (found[name] for name in ("many", "few", "heat"))
+    told = {
+        "ours_s": many["mean"], "few_s": few["mean"], "longest_s": many["longest"], "script_s": many["script"],
+        "few_script_s": few["script"], "heat_s": heat["mean"], "heat_script_s": heat["script"],
+    }  # fmt: skip
+    return {name: value / 1000 for name, value in told.items()}
+
+
+def bench_lasso(folder: Path) -> dict[str, float]:
+    """Find which of 100,000 dots a line of 240 points holds, against one dot after the other, in the same page.
+
+    Returns:
+        Seconds. `ours_s`, `plain_loop_s`: medians of 5; both must find the same. `shown_s`: from the end of the line until
+        scatter, map and wall show what is selected.
+
+    Raises:
+        RuntimeError: if the two do not agree.
+    """
+    with _shown(folder / "many", 100_000) as page:
+        found = page.evaluate("window.__pugeo.measureLasso(5)")
+        shown = sorted(page.evaluate("window.__pugeo.measureSelection()")["took"] for _ in range(3))[1]
+    if not found["agree"] or not found["n"]:
+        raise RuntimeError(f"The line holds {found['n']} dots, and a plain loop finds others.")
+    return {"ours_s": found["ours"] / 1000, "plain_loop_s": found["plain"] / 1000, "shown_s": shown / 1000}
+
+
+@contextmanager
+def _shown(folder: Path, n: int) -> Iterator[Page]:
+    """Serve a made-up project of n buildings, and show its scatter."""
+    with opened(folder, n) as (app, page):
+        page.goto(f"{app.address}/explore")
+        page.wait_for_function(READY, timeout=START_SECONDS * 1000)
+        page.wait_for_timeout(3000)
+        yield page

@@ -7,9 +7,9 @@ not there yet; `python -m benchmarks.tables` writes the table.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.metrics import normalized_mutual_info_score
 
+from benchmarks.kept import Kept, row, spread, table
 from pu_geo.analysis import clustering
 from pu_geo.datasets import binary_files
 from pu_geo.features import rcf
@@ -27,7 +28,6 @@ from pu_geo.training import augment
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
 from pu_geo.training.run import Run
 
-KEPT = Path(__file__).resolve().parent / "outcomes" / "discovery.jsonl"
 N_DRAWS, N_SEEDS = 3, 3
 JOPLIN = ("no-damage", "minor-damage", "major-damage", "destroyed")
 N_FMNIST, N_HIDDEN, N_FMNIST_CLICKS = 1000, 2, 30
@@ -68,6 +68,9 @@ class Found:
     nmi: float
     hidden_f1: float
     agreement: float | None
+
+
+KEPT = Kept("discovery", Found, "setting draw")
 
 
 JOPLIN_SETTINGS = (
@@ -156,42 +159,20 @@ def _hidden_f1(groups: NDArray[np.int64], truth: NDArray[np.int64], hidden: Sequ
     return float(np.mean(found))
 
 
-def read_kept(kept: Path = KEPT) -> list[Found]:
-    """Read the outcomes that were kept, oldest first."""
-    return [Found(**json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
+def tables() -> list[str]:
+    """Return the table of docs/tables.md."""
+    found = KEPT.read()
 
+    def rows() -> Iterator[str]:
+        for setting in dict.fromkeys(each.setting for each in found):
+            for reading, words in READINGS.items():
+                own = [each for each in found if (each.setting, each.reading) == (setting, reading)]
+                agree = [each.agreement for each in own if each.agreement is not None]
+                cells = (spread([getattr(each, name) for each in own]) for name in ("accuracy", "nmi", "hidden_f1"))
+                n = round(np.mean([each.n_unlabeled for each in own]))
+                yield row(setting, words, len(own), n, *cells, spread(agree) if agree else "")
 
-def section() -> str:
-    """Return the section of docs/tables.md, "" where there are no outcomes."""
-    found = read_kept()
-    if not found:
-        return ""
-    lines = ["## Hidden kinds: NCL's groups against k-means", "", _WORDS, "", _HEAD, "|---|---|---|---|---|---|---|---|"]
-    for setting in dict.fromkeys(each.setting for each in found):
-        for reading, words in READINGS.items():
-            rows = [each for each in found if (each.setting, each.reading) == (setting, reading)]
-            agree = [each.agreement for each in rows if each.agreement is not None]
-            cells = [_cell([getattr(each, name) for each in rows]) for name in ("accuracy", "nmi", "hidden_f1")]
-            n = f"{round(np.mean([each.n_unlabeled for each in rows]))}"
-            lines.append(
-                f"| {setting} | {words} | {len(rows)} | {n} | {' | '.join(cells)} | {_cell(agree) if agree else ''} |"
-            )
-    return "\n".join([*lines, ""])
-
-
-def _cell(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
-
-
-_HEAD = "| setting | groups by | draws | unlabeled | accuracy | NMI | F1 of hidden | seeds agree |"
-_WORDS = """Some classes are hidden, the others named by clicks (Joplin 20 a grade and 10 not damaged, or half of a class; FMNIST 30 a class,
-1,000 chips, 17 augmented views of frozen features). All unlabeled chips are grouped, into as many groups as there are classes; a
-draw is another choice of clicks, and in FMNIST of the two classes. Accuracy after matching groups with classes one to one.
-"Seeds agree" is the adjusted Rand index between three seeds; each of three trainings does without a third of the clicks, and
-`discover` takes the reading on which they agree more. Rows of one training are means over the three. This way of choosing was
-found while looking at the first draws, so these are development figures.
-
-`python -m benchmarks.discovery --joplin joplin.pugeo --fmnist fashion_mnist`"""
+    return [table("setting | groups by | draws | unlabeled | accuracy | NMI | F1 of hidden | seeds agree", rows())]
 
 
 def main() -> None:
@@ -201,33 +182,23 @@ def main() -> None:
     parser.add_argument("--fmnist", type=Path, help="the folder with train-images-idx3-ubyte.gz")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    done = {(each.setting, each.draw) for each in read_kept()}
-    sources: list[
-        tuple[Path | None, Callable[[Path], tuple[NDArray[np.float16], NDArray[np.int64]]], list[list[Setting]]]
-    ] = [
-        (options.joplin, read_joplin, [list(JOPLIN_SETTINGS)] * N_DRAWS),
-        (options.fmnist, read_fmnist, [[fmnist_setting(draw)] for draw in range(N_DRAWS)]),
-    ]
-    for path, read, by_draw in sources:
-        if path is None:
-            continue
-        views, truth = read(path)
-        for draw, settings in enumerate(by_draw):
-            for setting in settings:
-                if (setting.name, draw) not in done:
-                    _do(setting, views, truth, draw)
+    if options.joplin:
+        views, truth = read_joplin(options.joplin)
+        for draw, setting in itertools.product(range(N_DRAWS), JOPLIN_SETTINGS):
+            _do(setting, views, truth, draw)
+    if options.fmnist:
+        views, truth = read_fmnist(options.fmnist)
+        for draw in range(N_DRAWS):
+            _do(fmnist_setting(draw), views, truth, draw)
 
 
 def _do(setting: Setting, views: NDArray[np.float16], truth: NDArray[np.int64], draw: int) -> None:
-    data = draw_clicks(setting, views, truth, draw)
-    found = [judged(setting, reading, draw, groups, truth, data) for reading, groups in groupings(setting, data, draw)]
-    with KEPT.open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(asdict(each)) + "\n" for each in found)
-    for each in found:
-        print(
-            f"{each.setting}, draw {draw}, {each.reading}: {each.accuracy:.3f} {each.nmi:.3f} {each.hidden_f1:.3f}",
-            flush=True,
-        )
+    def work() -> Iterator[Found]:
+        data = draw_clicks(setting, views, truth, draw)
+        for reading, groups in groupings(setting, data, draw):
+            yield judged(setting, reading, draw, groups, truth, data)
+
+    KEPT.once((setting.name, draw), work)
 
 
 if __name__ == "__main__":

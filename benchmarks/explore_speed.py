@@ -1,19 +1,16 @@
-"""Speed of what Explore shows: UMAP against umap-learn, PCA against its second, "more like this" against a bare product."""
+"""Speed of what Explore shows: UMAP against umap-learn, PCA against its second, "more like this" against a bare product, PUPL's two means against scikit-learn's."""
 
 from __future__ import annotations
 
-import json
-import sys
-import tempfile
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.timing import best_of
+from benchmarks.timing import best_of, in_turns
 from pu_geo.analysis import neighbors, projection
+from pu_geo.analysis.pupl import pupl
 
 N_UMAP, N_MANY, D, N_GROUPS, N_REPEATS = 20_000, 100_000, 128, 12, 2
 
@@ -35,14 +32,10 @@ def bench_umap(_: Path) -> dict[str, float]:
         projection.umap_2d(rows[:500], seed=0)
         for n in (500, 4200):  # small sets are searched in another way
             umap.UMAP(random_state=0).fit_transform(rows[:n])
-        times = np.empty((N_REPEATS, 2))
-        for repeat in range(N_REPEATS):  # in turn, so that a busy moment of the machine hits both
-            began = time.perf_counter()
-            projection.umap_2d(rows, seed=0)
-            between = time.perf_counter()
-            umap.UMAP(random_state=0).fit_transform(rows)
-            times[repeat] = between - began, time.perf_counter() - between
-    return dict(zip(("ours_s", "umap_learn_s"), times.min(axis=0).tolist(), strict=True))
+        ours, theirs = in_turns(
+            N_REPEATS, lambda: projection.umap_2d(rows, seed=0), lambda: umap.UMAP(random_state=0).fit_transform(rows)
+        )
+    return {"ours_s": ours, "umap_learn_s": theirs}
 
 
 def bench_pca(_: Path) -> dict[str, float]:
@@ -64,15 +57,37 @@ def bench_neighbors(_: Path) -> dict[str, float]:
     }  # fmt: skip
 
 
+def grouped() -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    """Make unit rows of four groups that overlap, and mark 200 rows of the largest group as positive."""
+    rng, d = np.random.default_rng(7), 512
+    directions = rng.normal(size=(4, d)).astype(np.float32)
+    directions *= 4 / np.linalg.norm(directions, axis=1, keepdims=True)
+    group = rng.choice(4, size=200_000, p=[0.4, 0.3, 0.2, 0.1])
+    rows = rng.standard_normal((200_000, d), dtype=np.float32)
+    for part in np.array_split(np.arange(200_000), 50):
+        rows[part] += directions[group[part]]
+        rows[part] /= np.linalg.norm(rows[part], axis=1, keepdims=True)
+    return rows, np.isin(np.arange(200_000), rng.choice(np.flatnonzero(group == 0), 200, replace=False))
+
+
+def bench_pupl(_: Path) -> dict[str, float]:
+    """Split 200,000 x 512 float32 in two, against scikit-learn's Lloyd iterations from the same centroids."""
+    from sklearn.cluster import KMeans
+
+    rows, is_positive = grouped()
+    start = np.stack([rows[mask].mean(axis=0, dtype=np.float64) for mask in (~is_positive, is_positive)])
+    peer = KMeans(2, init=start.astype(np.float32), n_init=1, tol=0, algorithm="lloyd", max_iter=100)
+
+    def ours() -> NDArray[np.integer]:
+        return pupl(rows, is_positive, seed=0, seeding="mean_u", spherical=False, is_pinned=False).labels
+
+    assert (ours() == peer.fit(rows).labels_).all()
+    return dict(zip(("ours_s", "scikit_learn_s"), in_turns(5, ours, lambda: peer.fit(rows)), strict=True))
+
+
 BENCHMARKS = {
+    "PUPL / scikit-learn": bench_pupl,
     "UMAP, 20,000 x 128 / umap-learn": bench_umap,
     "PCA, 100,000 x 128 / 1 s": bench_pca,
     "more like this, 100,000 x 64 / one product": bench_neighbors,
 }
-
-if __name__ == "__main__":
-    for name, bench in BENCHMARKS.items():
-        if len(sys.argv) < 2 or sys.argv[1] in name:
-            with tempfile.TemporaryDirectory() as folder:
-                found = bench(Path(folder))
-            print(json.dumps({"benchmark": name, **{key: round(value, 4) for key, value in found.items()}}), flush=True)

@@ -7,9 +7,8 @@ of one core; `python -m benchmarks.tables` writes the table.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from benchmarks.herocon_views import interval
+from benchmarks.kept import Kept, ahead, row, spread, table
 from pu_geo.datasets import binary_files
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.methods.fedaws import Client, Embedder, Learner, client_update, server_round, theta_of
@@ -28,7 +27,6 @@ from pu_geo.training.loop import MicroBatcher
 from pu_geo.training.network import FeatureExtractor
 from pu_geo.training.run import Run
 
-KEPT = Path(__file__).resolve().parent / "outcomes" / "fedaws_fmnist.jsonl"
 N_CLASSES, N_PER_CLASS, N_VALIDATION, N_TEST, N_SEEDS = 10, 400, 2000, 5000, 5
 CHOSEN_ON, REPORTED, CHOSEN_SEED = "validation", "test", 0
 ROUNDS = {CHOSEN_ON: 60, REPORTED: 100}
@@ -67,6 +65,9 @@ class Found:
     accuracy: float
     mean_cosine: float
     largest_cosine: float
+
+
+KEPT = Kept("fedaws_fmnist", Found, "dim method part seed lr momentum")
 
 
 @dataclass(frozen=True)
@@ -207,59 +208,33 @@ def best_setting(found: Sequence[Found], method: str) -> tuple[float, float]:
     return best.lr, best.momentum
 
 
-def read_kept(kept: Path = KEPT) -> list[Found]:
-    """Read the outcomes that were kept, oldest first."""
-    return [Found(**json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
-
-
-def section(kept: Path = KEPT) -> str:
-    """Return the section of docs/tables.md, "" where there are no outcomes."""
-    tested = [each for each in read_kept(kept) if each.part == REPORTED]
+def tables() -> list[str]:
+    """Return the table of docs/tables.md."""
+    tested = [each for each in KEPT.read() if each.part == REPORTED]
     by_key = {(each.dim, each.method, each.seed): each for each in tested}
-    lines = [
-        "## FedAwS: ten clients with one class each, Fashion-MNIST",
-        "",
-        _WORDS,
-        "",
-        _HEAD,
-        "|---|---|---|---|---|---|---|",
-    ]
-    for dim, method in ROWS:
-        rows = [each for each in tested if (each.dim, each.method) == (dim, method)]
-        if not rows:
-            return ""
-        ahead = [by_key[dim, MARGIN, each.seed].accuracy - each.accuracy for each in rows]
-        words = "" if method == MARGIN else "{:+.3f} ({:+.3f} to {:+.3f})".format(*interval(ahead))
-        accuracy = np.array([each.accuracy for each in rows])
-        mean, largest = (
-            f"{np.mean(values):.2f}" for values in ([r.mean_cosine for r in rows], [r.largest_cosine for r in rows])
-        )
-        shared = f"{rows[0].lr:g}, {rows[0].momentum:g}"
-        lines.append(
-            f"| {dim} | {method} | {shared} | {accuracy.mean():.3f} ± {accuracy.std(ddof=1):.3f} | {words} | {mean} | {largest} |"
-        )
-    return "\n".join([*lines, ""])
+
+    def rows() -> Iterator[str]:
+        for dim, method in ROWS:
+            own = [each for each in tested if (each.dim, each.method) == (dim, method)]
+            above = [by_key[dim, MARGIN, each.seed].accuracy - each.accuracy for each in own]
+            cosines = (f"{np.mean([getattr(each, name) for each in own]):.2f}" for name in ("mean_cosine", "largest_cosine"))
+            accuracy = spread([each.accuracy for each in own])
+            yield row(
+                dim,
+                method,
+                f"{own[0].lr:g}, {own[0].momentum:g}",
+                accuracy,
+                "" if method == MARGIN else ahead(above),
+                *cosines,
+            )
+
+    head = "d | method | lr, momentum | accuracy | FedAwS's (Eq. 7) above it, 95 % | mean cosine of class vectors | largest"
+    return [table(head, rows())]
 
 
-_HEAD = "| d | method | lr, momentum | accuracy | FedAwS's (Eq. 7) above it, 95 % | mean cosine of class vectors | largest |"
-_WORDS = f"""The pattern of the paper's Table 1. Ten clients hold {N_PER_CLASS} pictures of one class each, halved to 14 px; accuracy is on {N_TEST:,} pictures of the test files,
-{N_SEEDS} seeds, which draw pictures, weights and class vectors; differences are paired. All methods train the same network ({SHARED.width} hidden units,
-embeddings of d numbers) in {ROUNDS[REPORTED]} rounds of {SHARED.local_steps} steps of {SHARED.batch_size} pictures a client, the softmax in as many steps of all clients' batches.
-Pixels are standardised by the pictures of all clients, which agencies cannot do; ours each take their own. Learning rate and momentum (of the
-server; of gradient descent for the softmax) are each method's best of three pairs, by accuracy on {N_VALIDATION:,} other pictures of the training files, seed {CHOSEN_SEED}, d = {SHORT},
-{ROUNDS[CHOSEN_ON]} rounds. Spreadout is the default (lambda {SHARED.spread_weight:g}, nu {SHARED.spread_margin:g}); Eq. 8 has k = 3, lambda .1.
-
-Short embeddings, d = {SHORT}, stand for many classes: ten random vectors of 8 numbers cannot all be far from each other, those of {LONG} nearly are, as the paper
-says of CIFAR-10, where FedAwS is .003 to .030 above fixed W. With d = {SHORT} both aims are met: at most .05 below the softmax and .03 or more above fixed W. **With d = {LONG} the second
-is not**: spreadout then gains less than .03. d was chosen on validation pictures of two draws, by how far fixed W fell behind there, so the size of that lead says
-as much of d as of the methods. Positives alone collapse by their class vectors (cosines near 1) more than by accuracy, which Eq. 23 stops at a
-cosine of .9 to each picture. There were {ROUNDS[CHOSEN_ON]} rounds at first: the gap to the softmax was .049 on the validation pictures and .055 on the test pictures of seed 1, after which
-rounds were raised for all methods.
-
-What closed the gap to the softmax: larger learning rates, momentum of the server, and standardised pixels. On validation pictures of one draw (d = 8, 784 pixels, 256
-hidden units, 5 steps a round), 60 rounds without momentum at rate 1 had .772, with .9 at rate .3 .834; momentum of the clients instead .774.
-
-`python -m benchmarks.fedaws_fmnist fashion_mnist`"""
+def do(drawn: Drawn, dim: int, method: str, part: str, seed: int, lr: float, momentum: float) -> None:
+    key = dim, method, part, seed, lr, momentum
+    KEPT.once(key, lambda: [outcome(drawn, *key)])
 
 
 def main() -> None:
@@ -268,20 +243,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="of the four files of Fashion-MNIST")
     folder = parser.parse_args().folder
     torch.set_num_threads(1)
-    done = {(each.dim, each.method, each.part, each.seed, each.lr, each.momentum) for each in read_kept()}
-
-    def do(drawn: Drawn, dim: int, method: str, part: str, seed: int, lr: float, momentum: float) -> None:
-        if (dim, method, part, seed, lr, momentum) in done:
-            return
-        row = json.dumps(asdict(outcome(drawn, dim, method, part, seed, lr, momentum))) + "\n"
-        with KEPT.open("a", encoding="utf-8") as file:
-            file.write(row)
-
     drawn = parts(folder, CHOSEN_SEED)
     for method in METHODS:
         for lr, momentum in grid(method):
             do(drawn, SHORT, method, CHOSEN_ON, CHOSEN_SEED, lr, momentum)
-    found = read_kept()
+    found = KEPT.read()
     chosen = {(dim, method): best_setting(found, method) for dim, method in ROWS}
     for seed in range(1, 1 + N_SEEDS):
         drawn = parts(folder, seed)

@@ -18,8 +18,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.kept import bootstrap
 from benchmarks.ranking_sources import UNKNOWN
-from benchmarks.ranking_table import interval
 from pu_geo.analysis import metrics
 from pu_geo.federation.agreement import Plan
 from pu_geo.project import contents, federations, labels, runs, store
@@ -95,7 +95,7 @@ def main() -> None:
                         found.setdefault(what, []).extend(values)
                         print(seed, what, [round(each, 3) for each in values], flush=True)
     for what, values in sorted(found.items()):
-        low, high = interval(np.array(values))
+        low, high = bootstrap(np.array(values))
         print(f"{what}: {np.mean(values):.3f}, 95 % interval of the mean {low:.3f} to {high:.3f}, {len(values)} draws")
 
 

@@ -1,15 +1,9 @@
-"""Damaged files by the thousand: each must end in success or in one clear refusal. `python -m benchmarks.fuzz SECONDS SEED`.
-
-Whatever ends otherwise is kept in the folder that is printed, with its exception.
-"""
+"""Damaged files by the thousand: each must end in success or in one clear refusal; `make test-long PART=fuzz`."""
 
 from __future__ import annotations
 
 import json
 import shutil
-import sys
-import tempfile
-import time
 import warnings
 import zipfile
 from collections import Counter
@@ -177,19 +171,3 @@ def fuzz(
             wrong.append(f"{path}: {type(error).__name__}: {error}")
         number += 1
     return ends, wrong
-
-
-def main() -> None:
-    seconds, seed = float(sys.argv[1]), int(sys.argv[2])
-    folder = Path(tempfile.mkdtemp(prefix="pu-geo-fuzz-"))
-    (folder / "good").mkdir()
-    goods = write_good_files(folder / "good")
-    stop_at = time.monotonic() + seconds
-    ends, wrong = fuzz(goods, folder, lambda _: time.monotonic() < stop_at, np.random.default_rng(seed))
-    for end, n in sorted(ends.items()):
-        print(f"{n:6d}  {end}")
-    print(f"{sum(ends.values()) + len(wrong)} cases, {len(wrong)} wrong; files in {folder}", *wrong, sep="\n")
-
-
-if __name__ == "__main__":
-    main()

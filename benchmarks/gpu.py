@@ -28,6 +28,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.kept import row, table
 from pu_geo.errors import JobCancelled, PuGeoError
 from pu_geo.training.callbacks import memory_mb
 from pu_geo.training.run import Run, best_device, name_of
@@ -103,18 +104,15 @@ def read(path: Path) -> list[Row]:
     return found
 
 
-def section() -> str:
-    """Return what stands in docs/tables.md of the rows that were kept: the newest of each case."""
-    rows = {row.key: row for row in read(KEPT) if not row.is_dry}
-    head = "## On a GPU\n\n`python -m benchmarks.gpu`; "
-    if not rows:
-        return f"{head}not run: no GPU was at hand.\n"
-    devices = sorted({f"{row.device}, torch {row.torch}" for row in rows.values()})
-    lines = [f"{head}{'; '.join(devices)}.", "", "| part | case | is it right? | figures | s | MB |", "|" + "---|" * 6]
-    for row in rows.values():
-        figures = ", ".join(f"{name} {value}" for name, value in row.figures.items())
-        lines.append(f"| {row.part} | {row.case} | {row.problem or 'yes'} | {figures} | {row.seconds} | {row.memory_mb:,} |")
-    return "\n".join(lines) + "\n"
+def tables() -> list[str]:
+    """Return the table of docs/tables.md, of the newest row of each case that was kept; none without."""
+    kept = {each.key: each for each in read(KEPT) if not each.is_dry}
+    rows = []
+    for each in kept.values():
+        figures = ", ".join(f"{name} {value}" for name, value in each.figures.items())
+        device = f"{each.device}, torch {each.torch}"
+        rows.append(row(device, each.part, each.case, each.problem or "yes", figures, each.seconds, f"{each.memory_mb:,}"))
+    return [table("device | part | case | is it right? | figures | s | MB", rows)] if rows else []
 
 
 def do(case: Case, place: Place) -> Row | None:

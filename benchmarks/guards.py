@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import shapely
 
+from benchmarks.timing import in_turns
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.vector import footprints
 from pu_geo.geo.vector.crs import load_crs
@@ -67,17 +68,11 @@ def bench_footprints_in_child(folder: Path) -> dict[str, float]:
     grid = Grid("EPSG:32615", load_crs("EPSG:32615").to_wkt(), (0.5, 0, 399_990, 0, -0.5, 4_100_010), 16_100, 16_100, 0.5)
     outlines = shapely.to_geojson(shapely.box(x, y - 12, x + 10, y)).tolist()
     large, small = (write_geojson(folder / f"{n}.geojson", outlines[:n]) for n in (N_BUILDINGS, 1))
-    times: dict[str, list[float]] = {"in_child_s": [], "in_process_s": [], "one_building_in_child_s": []}
-    for _ in range(3):
-        for name, read, path in (
-            ("in_child_s", in_child.read_footprints, large),
-            ("in_process_s", footprints.read_footprints, large),
-            ("one_building_in_child_s", in_child.read_footprints, small),
-        ):
-            began = time.perf_counter()
-            read(path, grid)
-            times[name].append(time.perf_counter() - began)
-    return {name: min(found) for name, found in times.items()}
+    child, process, one = in_turns(
+        3, lambda: in_child.read_footprints(large, grid), lambda: footprints.read_footprints(large, grid),
+        lambda: in_child.read_footprints(small, grid),
+    )  # fmt: skip
+    return {"in_child_s": child, "in_process_s": process, "one_building_in_child_s": one}
 
 
 def write_geojson(path: Path, outlines: Sequence[str]) -> Path:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +20,11 @@ from sklearn.metrics import f1_score, roc_auc_score
 from torch import Tensor, nn
 from torch.nn import functional
 
-from benchmarks.herocon_views import interval
+from benchmarks.kept import Kept, ahead, row, spread, table
 from pu_geo import losses
 from pu_geo.datasets import binary_files
 from pu_geo.training.heads import linear
 
-KEPT = Path(__file__).resolve().parent / "outcomes" / "herocon_fmnist.jsonl"
 N_PER_CLASS, N_UNLABELED, N_VALIDATION, N_TEST, N_SEEDS = 10, 3000, 1000, 2000, 5
 N_STEPS, BATCH, HIDDEN, DIM, LR = 150, 64, 256, 64, 1e-3
 WEIGHTS, TEMPERATURES = (0.05, 0.5), (0.2, 1.0)
@@ -56,6 +54,9 @@ class Found:
     temperature: float
     f1: float
     auc: float
+
+
+KEPT = Kept("herocon_fmnist", Found, "task method part seed alpha beta temperature")
 
 
 @dataclass(frozen=True)
@@ -200,68 +201,31 @@ def best_setting(found: Sequence[Found], task: str, method: str) -> tuple[float,
     return max(tried, key=lambda setting: float(np.mean(tried[setting])))
 
 
-def read_kept(kept: Path = KEPT) -> list[Found]:
-    """Read the outcomes that were kept, oldest first."""
-    return [Found(**json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
+def tables() -> list[str]:
+    """Return the table of docs/tables.md, of the seeds that have all."""
+    tested = [each for each in KEPT.read() if each.part == REPORTED]
+
+    def rows() -> Iterator[str]:
+        for task, method in itertools.product(TASKS, METHODS):
+            own, hero = (
+                {each.seed: each for each in tested if (each.task, each.method) == (task, name)}
+                for name in (method, "HeroCon")
+            )
+            used = next(iter(own.values()))
+            named = (("alpha", used.alpha), ("beta", used.beta), ("tau", used.temperature))
+            settings = ", ".join(f"{name} {value:g}" for name, value in named if value and method != "cross entropy")
+            seeds = sorted(own.keys() & hero.keys())
+            above = "" if method == "HeroCon" else ahead([hero[seed].f1 - own[seed].f1 for seed in seeds], 4)
+            cells = (spread([getattr(own[seed], name) for seed in seeds], 4) for name in ("f1", "auc"))
+            yield row(task, method, settings, *cells, above)
+
+    return [table("labels | loss | settings | macro F1 | macro AUC | HeroCon's F1 above it, 95 %", rows())]
 
 
-def section() -> str:
-    """Return the section of docs/tables.md, "" where there are no outcomes."""
-    tested = [each for each in read_kept() if each.part == REPORTED]
-    whole = [
-        seed
-        for seed in {each.seed for each in tested}
-        if sum(each.seed == seed for each in tested) == len(TASKS) * len(METHODS)
-    ]
-    tested = [each for each in tested if each.seed in whole]
-    if len(whole) < 2:
-        return ""
-    words = _WORDS.replace(f"{N_SEEDS} seeds", f"{len(whole)} seeds")
-    lines = ["## HeroCon's losses on noisy views of Fashion-MNIST", "", words, "", _HEAD, "|---|---|---|---|---|---|"]
-    for task, method in itertools.product(TASKS, METHODS):
-        rows = {each.seed: each for each in tested if (each.task, each.method) == (task, method)}
-        hero = {each.seed: each for each in tested if (each.task, each.method) == (task, "HeroCon")}
-        used = next(iter(rows.values()))
-        settings = ", ".join(
-            f"{name} {value:g}"
-            for name, value in (("alpha", used.alpha), ("beta", used.beta), ("tau", used.temperature))
-            if value
-        )
-        seeds = sorted(rows.keys() & hero.keys())
-        mean, low, high = interval([hero[seed].f1 - rows[seed].f1 for seed in seeds])
-        ahead = "" if method == "HeroCon" else f"{mean:+.4f} ({low:+.4f} to {high:+.4f})"
-        cells = " | ".join(_cell([getattr(rows[seed], name) for seed in seeds]) for name in ("f1", "auc"))
-        lines.append(f"| {task} | {method} | {settings if method != 'cross entropy' else ''} | {cells} | {ahead} |")
-    return "\n".join([*lines, ""])
-
-
-def _cell(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.4f} ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else f"{values[0]:.4f}"
-
-
-_HEAD = "| labels | loss | settings | macro F1 | macro AUC | HeroCon's F1 above it, 95 % |"
-_WORDS = f"""Two views as in Wang et al. (2015), which the paper follows: the picture turned by up to 45 degrees, and another picture of its class
-with uniform noise. {N_PER_CLASS} labeled pictures a class, {N_UNLABELED:,} unlabeled, {N_TEST:,} of the test files, {N_SEEDS} seeds; differences are paired. "Six labels"
-are groups of the classes ({", ".join(GROUPS)}). Every loss is added to the same
-cross entropy, on the same network (an encoder of {HIDDEN} and {DIM} units a view, one classifier on both), with the same labels. Alpha, beta
-and temperature were chosen by F1 on {N_VALIDATION:,} other pictures of the training files: with ten classes of seed 0, with six labels by the mean of
-seeds 0, 101 and 102, after seed 0 alone had chosen settings by which InfoNCE had .848; HeroCon's stayed as they were. Scaled down from the paper: a small network, {N_STEPS} steps of AdamW
-in place of 500 epochs with LARS, 100 labels. HeroCon-s with ten classes is SupCon with each negative counted twice, and chips that also pair
-with themselves.
-
-With ten classes HeroCon is ahead of all others in the mean. With six labels it is not: its L_u alone has the highest F1, and L_s takes from
-that. F1 on the validation pictures of seeds 101 and 102, on average, by which differences under .01 mean little (cross entropy alone: .832):
-- *Views joined.* L_s compares S, both views joined. With beta .5 and temperature .2, Eq. 7 has .790 and Eq. 6, whose pairs have equal labels, .782 on S; SupCon, which
-  takes each view for a row of its own and so pulls a picture's two views together as well, .831, and Eq. 7 on such rows .816. With beta .05 they are .821,
-  .818, .841 and .833. So the weights by labels (sigma and gamma) cost nothing; joined views do, with 100 labeled pictures.
-- *Labels.* There are 8 label vectors with 10 pictures or more each, so pictures of equal labels are as good a set of pairs. Eq. 7 is for labels of
-  which few pictures have the same (the paper's CelebA has 1.8 a vector), which class groups cannot show.
-- *Not the one temperature.* L_u alone is better with .2 (.842, with 1 .839), L_s alone with 1 (.834, with .2 .824), but with .2 for L_u and 1 for L_s HeroCon
-  has .842, with 1 for both .849 (seeds 0, 101 and 102, on average).
-- *Not the weight g* of L_u: .843 with it, .844 without, .846 without its gradient. Nor its anchor, the first view in Eq. 5: with each view as one,
-  as in InfoNCE here, L_u alone has .853, but HeroCon .847 where it had .845 (temperature .2, seeds 0, 101 and 102).
-
-`python -m benchmarks.herocon_fmnist fashion_mnist`"""
+def do(
+    task: str, method: str, data: Mapping[str, Part], seed: int, part: str, setting: tuple[float, float, float]
+) -> None:  # fmt: skip
+    KEPT.once((task, method, part, seed, *setting), lambda: [trained(task, method, data, seed, part, setting)])
 
 
 def main() -> None:
@@ -269,23 +233,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="of the four files of Fashion-MNIST")
     folder = parser.parse_args().folder
-    done = {(each.task, each.method, each.part, each.seed, each.alpha, each.beta, each.temperature) for each in read_kept()}
-
-    def do(
-        task: str, method: str, data: Mapping[str, Part], seed: int, part: str, setting: tuple[float, float, float]
-    ) -> None:
-        if (task, method, part, seed, *setting) in done:
-            return
-        row = json.dumps(asdict(trained(task, method, data, seed, part, setting))) + "\n"
-        with KEPT.open("a", encoding="utf-8") as file:
-            file.write(row)
-
     for seed in sorted(set(itertools.chain(*CHOSEN_SEEDS.values()))):
         data = parts(folder, seed)
         for task, method in itertools.product(TASKS, METHODS):
             for setting in grid(method) if seed in CHOSEN_SEEDS[task] else []:
                 do(task, method, data, seed, CHOSEN_ON, setting)
-    found = read_kept()
+    found = KEPT.read()
     chosen = {pair: best_setting(found, *pair) for pair in itertools.product(TASKS, METHODS)}
     for seed in range(1, 1 + N_SEEDS):
         data = parts(folder, seed)

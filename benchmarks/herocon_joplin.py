@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.special import logit
 
 from benchmarks import ranking_sources
-from benchmarks.herocon_views import interval
+from benchmarks.kept import Kept, ahead, row, table
 from pu_geo.analysis import metrics
 from pu_geo.analysis.logistic import cross_fitted
 from pu_geo.analysis.neighbor_graph import label_propagation
@@ -34,7 +34,6 @@ from pu_geo.records import PUSet
 from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.run import Run
 
-KEPT = Path(__file__).resolve().parent / "outcomes" / "herocon_joplin.jsonl"
 GRADES = ("no-damage", "minor-damage", "major-damage", "destroyed")  # of xBD; place on the scale is the number less 1
 TYPES = tuple(f"at least {one.name}" for one in reversed(grades.USUAL))
 """The product's columns, the mildest first."""
@@ -57,18 +56,16 @@ class Found:
     seed: int
     way: str
     n: int
-    n_has: tuple[int, ...]
-    ap: tuple[float, ...]
+    n_has: Sequence[int]
+    ap: Sequence[float]
 
     @property
     def macro(self) -> float:
         """Mean over the grades."""
         return float(np.mean(self.ap))
 
-    @property
-    def key(self) -> tuple[str, str, int, str]:
-        """What makes an outcome this one."""
-        return self.part, self.answers, self.seed, self.way
+
+KEPT = Kept("herocon_joplin", Found, "part answers seed")
 
 
 @dataclass(frozen=True)
@@ -235,74 +232,32 @@ def outcomes(town: Town, part: str, answers: str, seed: int) -> list[Found]:
     return [Found(part, answers, seed, way, int(is_open.sum()), n_has, judged(draw, own)) for way, own in scores.items()]
 
 
-def read_kept(kept: Path = KEPT) -> list[Found]:
-    """Read the outcomes that were kept, oldest first."""
-    lines = kept.read_text().splitlines() if kept.exists() else []
-    rows = [json.loads(line) for line in lines]
-    return [Found(**row | {"n_has": tuple(row["n_has"]), "ap": tuple(row["ap"])}) for row in rows]
+def tables() -> list[str]:
+    """Return the table of docs/tables.md."""
+    found = KEPT.read()
+    hero = {(each.part, each.answers, each.seed): each.macro for each in found if each.way == HERO}
 
+    def rows() -> Iterator[str]:
+        for part, answers, way in itertools.product(PARTS, ANSWERS, WAYS):
+            own = [each for each in found if (each.part, each.answers, each.way) == (part, answers, way)]
+            if own:
+                above = "" if way == HERO else ahead([hero[part, answers, each.seed] - each.macro for each in own])
+                means = (*np.mean([each.ap for each in own], axis=0), np.mean([each.macro for each in own]))
+                name = f"{part}, {answers}, {len(own)} draws"
+                yield row(name, way, own[0].n, *(f"{value:.3f}" for value in means), above)
 
-def section(kept: Path = KEPT) -> str:
-    """Return the section of docs/tables.md, "" where there are no outcomes."""
-    found = read_kept(kept)
-    if not found:
-        return ""
-    lines = ["## HeroCon: grades as a scale, Joplin", "", _WORDS, "", _HEAD, "|---|---|---|---|---|---|---|---|"]
-    by_key = {each.key: each for each in found}
-    for part, answers in itertools.product(PARTS, ANSWERS):
-        for way in WAYS:
-            rows = [each for each in found if (each.part, each.answers, each.way) == (part, answers, way)]
-            if not rows:
-                continue
-            ahead = [by_key[part, answers, each.seed, HERO].macro - each.macro for each in rows]
-            mean, low, high = interval(ahead)
-            words = "" if way == HERO else f"{mean:+.3f} ({low:+.3f} to {high:+.3f})"
-            each_ap = " | ".join(f"{value:.3f}" for value in np.mean([each.ap for each in rows], axis=0))
-            macro = np.mean([each.macro for each in rows])
-            name = f"{part}, {answers}, {len(rows)} draws"
-            lines.append(f"| {name} | {way} | {rows[0].n} | {each_ap} | {macro:.3f} | {words} |")
-    return "\n".join([*lines, ""])
-
-
-_HEAD = "| buildings, answers | way | ranked | AP at least minor | at least major | destroyed | macro AP | HeroCon's above it, 95 % |"
-_WORDS = f"""Grades as the app makes types of them: {", ".join(TYPES)}. Joplin's two scenes (destroyed 171, major 54, minor 116, none 27), features as the app
-makes them, preset `quick`. AP is over the buildings that a draw does not answer; its macro is the mean over the grades. Draws are paired.
-"10 of each grade": half of a grade's buildings at most. "Default, once a grade": the propagated ranking, three times, buildings of a lower grade
-answered as not damaged; "supervised", the same with the answers alone. "Trained on the truth": linear, cross-fitted on the true grades
-of all other buildings, what the features can do. "Propagated": HeroCon's log odds travel on the default's graph of look-alikes.
-
-What was chosen where: the head of a scale, what is learned from answers alone, and the weight of the unlabeled, on scene 0 (draws 100
-to 103) and on Hurricane Matthew's 83 buildings, before scene 1 was read. "Both scenes" holds scene 0. The default was chosen on both
-scenes. `weight_decay` .1 was better on scene 0 (macro AP .962 for .955 with 10 of each grade) and worse on Matthew (.808 for .823), so it
-stayed as it was; its row was added after the first draws were read.
-
-**HeroCon is behind the default.** One part was its own fault and is mended: each step took a softplus off the step before it, and
-unlabeled buildings counted as lacking all steps, 9 in 10 of which are damaged here. On scene 0, 10 of each grade, macro AP was .848
-(destroyed .718), and is .955 (.937) now; the default's is .969 (.959). What is left has two parts, by the rows. Its weight decay, which
-follows the damaged share, is too strong for scales: with .1 it is level with a linear fit to the same answers ("supervised") with 80 answers, and .01 behind
-with 40. And the default orders by more than answers: scores travel between look-alikes (HeroCon's own, propagated, gain .012 to .018 on both scenes,
-nothing or less on scene 1 alone), and places count a little. L_u pulls views of one building together, not look-alike buildings; L_s adds
-little: without it macro AP on scene 0 was .956 for .959, with ten times its weight .938. Neither wider embeddings (256: .957) nor a
-smaller learning rate (.958) helped. So: where grades matter, run the default once a grade. The mean of both is behind the default
-alone, too.
-
-Not run: preset `standard`, which trains a network from the chips; on two cores that other work filled one draw was out of reach.
-
-`python -m benchmarks.herocon_joplin DATA`"""
+    head = "buildings, answers | way | ranked | AP at least minor | at least major | destroyed | macro AP | HeroCon's above it, 95 %"
+    return [table(head, rows())]
 
 
 def main() -> None:
     """Do what is not kept yet."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="folder that holds joplin_xbd")
-    towns, done = parts(parser.parse_args().data), {each.key for each in read_kept()}
+    towns = parts(parser.parse_args().data)
     torch.set_num_threads(1)
     for seed, part, answers in itertools.product(range(N_DRAWS), PARTS, ANSWERS):
-        if all((part, answers, seed, way) in done for way in WAYS):
-            continue
-        found = outcomes(towns[part], part, answers, seed)
-        with KEPT.open("a", encoding="utf-8") as file:
-            file.writelines(json.dumps(asdict(each)) + "\n" for each in found if each.key not in done)
+        KEPT.once((part, answers, seed), partial(outcomes, towns[part], part, answers, seed))
 
 
 if __name__ == "__main__":

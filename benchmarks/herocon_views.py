@@ -7,23 +7,20 @@ ways learns from the same ones, so that differences are paired.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import stats
 
+from benchmarks.kept import Kept, ahead, row, table
 from pu_geo.analysis import metrics
 from pu_geo.methods import catalog
 from pu_geo.records import View
 from pu_geo.training.data import UNKNOWN, FeatureViews, PUData
 from pu_geo.training.run import Run
 
-KEPT = Path(__file__).resolve().parent / "outcomes" / "herocon_views.jsonl"
 N, SHARE, N_CLICKS, N_NOT_DAMAGED, N_SEEDS, BATCH = 1000, 0.3, 30, 10, 5, 128
 WIDTH, N_AUGMENTED, JITTER = 24, 5, 0.4
 MISSING = 0.3
@@ -43,6 +40,9 @@ class Found:
     way: str
     seed: int
     auc: float
+
+
+KEPT = Kept("herocon_views", Found, "seed")
 
 
 @dataclass(frozen=True)
@@ -180,64 +180,24 @@ def paired(found: Sequence[Found], task: str, way: str, other: str) -> tuple[lis
     return [auc[task, way, seed] for seed in seeds], [auc[task, other, seed] for seed in seeds]
 
 
-def interval(differences: Sequence[float]) -> tuple[float, float, float]:
-    """Return the mean of paired differences and its 95 % interval (Student's t)."""
-    mean, n = float(np.mean(differences)), len(differences)
-    half = float(stats.t.ppf(0.975, n - 1) * np.std(differences, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
-    return mean, mean - half, mean + half
+def tables() -> list[str]:
+    """Return the table of docs/tables.md."""
+    found = KEPT.read()
 
+    def rows() -> Iterator[str]:
+        for task, way, other, least in COMPARED:
+            first, second = paired(found, task, way, other)
+            asked = "" if least is None else f"{least:+.2f} or more"
+            differences = [a - b for a, b in zip(first, second, strict=True)]
+            yield row(task, way, other, f"{np.mean(first):.3f}", f"{np.mean(second):.3f}", ahead(differences, 4), asked)
 
-def read_kept(kept: Path = KEPT) -> list[Found]:
-    """Read the outcomes that were kept, oldest first."""
-    return [Found(**json.loads(line)) for line in kept.read_text().splitlines()] if kept.exists() else []
-
-
-def section() -> str:
-    """Return the section of docs/tables.md, "" where there are no outcomes."""
-    found = read_kept()
-    if not found:
-        return ""
-    words = _WORDS.replace(f"{N_SEEDS} seeds", f"{len({each.seed for each in found})} seeds")
-    lines = ["## HeroCon's views, made up", "", words, "", _HEAD, "|---|---|---|---|---|---|---|"]
-    for task, way, other, least in COMPARED:
-        first, second = paired(found, task, way, other)
-        mean, low, high = interval([a - b for a, b in zip(first, second, strict=True)])
-        asked = "" if least is None else f"{least:+.2f} or more"
-        lines.append(
-            f"| {task} | {way} | {other} | {np.mean(first):.3f} | {np.mean(second):.3f} | {mean:+.4f} ({low:+.4f} to {high:+.4f}) | {asked} |"
-        )
-    return "\n".join([*lines, ""])
-
-
-_HEAD = "| buildings | way | against | AUC | AUC of that | difference, 95 % | asked for |\n".rstrip()
-_WORDS = f"""{N:,} made-up buildings, {SHARE:.0%} of them damaged; {N_CLICKS} damaged and {N_NOT_DAMAGED} undamaged ones are clicked, AUC is over all others. A view is {WIDTH} columns in
-{N_AUGMENTED} augmentations. "Three views that tell damage": post, radar of that date and a layer of no date, in each of which the two classes are
-{STRENGTH} standard deviations away from each other. "Pre, post and radar": pre and post share the ground, which hides the damage of post until
-pre is taken away from it. "{BEST.capitalize()}" knows means and covariances. HeroCon, preset `quick`, {N_SEEDS} seeds, differences are
-paired; settings were chosen on other seeds: how weights decay on seed 0, the rest on 101 to 104. Missing: {MISSING:.0%} of each view; "taken for the mean" does not mask them. Scaled down: cached features, 200 steps of {BATCH} buildings
-in place of 256.
-
-All views have one classifier in common. When each had its own, missing views lost .027 on these seeds (AUC .963 of .990): decay of a
-view's map and of its classifier weighs the sum of the views' lengths, a penalty that keeps few of them. On other seeds, 101 to 104, one of three views was
-drawn to almost nothing in three of eight trainings, so that buildings with that one alone had no score; the same networks with each view's evidence
-weighed by the truth had AUC .985 in place of .966. The remedy was chosen on those four seeds: with missing views AUC was .964 before, .974 with each
-view also judged by itself, .974 with further views dropped at random, .969 with one classifier and decay over the root of the number of views, as
-before, .981 with one classifier and the whole decay. What is still lost against the best that can be known is in learning: 30 clicks become 21 a view, in 24
-columns. Not masking missing views, the mean in their place, costs about as much here, since these views are all alike in strength. The made-up data were changed
-once, to save time, after two seeds of 1,500 buildings, 2.4 standard deviations and steps of 256, which had lost .034 and .017 with a classifier a view.
-
-`python -m benchmarks.herocon_views`"""
+    return [table("buildings | way | against | AUC | AUC of that | difference, 95 % | asked for", rows())]
 
 
 def main() -> None:
     """Do what is not kept yet."""
-    done = {each.seed for each in read_kept()}
     for seed in range(1, 1 + N_SEEDS):  # settings were chosen on seed 0
-        if seed in done:
-            continue
-        rows = [json.dumps(asdict(each)) + "\n" for each in ways(seed)]
-        with KEPT.open("a", encoding="utf-8") as file:
-            file.writelines(rows)
+        KEPT.once((seed,), lambda seed=seed: ways(seed))
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.scenes import Compression, decode, made_up_patch, write_scene
-from benchmarks.timing import best_times
-from pu_geo.geo import chips
+from benchmarks.timing import best_of, best_times
+from pu_geo.geo import alignment, chips
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.records import Scene
@@ -100,7 +100,30 @@ def bench_cutting(
     return {"ours_s": ours, "pure_decode_s": floor, **cpu, "memory_mb": memory_mb}
 
 
+def bench_alignment(folder: Path) -> dict[str, float]:
+    """Align 20,000 buildings between two scenes of 8192 x 8192 pixels, against pure decode of both scenes; then the median error in pixels."""
+    rng, side_px = np.random.default_rng(0), 8192
+    patch = made_up_patch(rng)
+    before = write_scene(folder / "pre.tif", "pre", patch, side_px)
+    paler = patch // 2 + rng.integers(20, 30, patch.shape, dtype=np.uint8)
+    post = write_scene(folder / "post.tif", "post", paler, side_px, SHIFT_PX)
+    grid = project_grid([post])
+    windows = np.concatenate([rng.uniform(0, side_px - 30, (N_CHIPS, 2)), np.full((N_CHIPS, 2), 24.0)], axis=1)
+    found: list[alignment.Shifts] = []
+
+    def align() -> None:
+        with Mosaic([before], grid) as first, Mosaic([post], grid) as second:
+            found.append(alignment.estimate_shifts(first, second, windows))
+
+    floor = best_of(3, lambda: decode((before, post)))
+    ours = best_of(2, align)
+    dx, dy = SHIFT_PX
+    error = np.hypot(found[0].dx_px - dx, found[0].dy_px - dy)
+    return {"ours_s": ours, "pure_decode_s": floor, "error_px": float(np.median(error))}
+
+
 BENCHMARKS = {
+    "alignment / decode of both scenes": bench_alignment,
     "chips / decode of both scenes": partial(bench_cutting, side_px=8192),
     "chips of JPEG scenes / decode of both": partial(bench_cutting, side_px=8192, compression="jpeg"),
     "tiles / decode of both scenes": partial(bench_cutting, side_px=8192, by_grid=True),

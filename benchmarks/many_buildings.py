@@ -35,6 +35,7 @@ import psutil
 from streamlit.config import set_option
 from streamlit.testing.v1 import AppTest
 
+from benchmarks.browser_frames import opened
 from benchmarks.timing import best_times
 from pu_geo.project import alignment, contents, labels, runs, store
 from pu_geo.project.alignment import Alignment
@@ -43,7 +44,7 @@ from pu_geo.services.annotate import building_history, labeling, outlines, prese
 from pu_geo.services.project import projects
 from pu_geo.services.train import run_names
 from pu_geo.ui.damage_map.texts import TAB_EXPORT
-from tests.browser.real_app import REPOSITORY, AppServer, add_hooks, add_island_run, made_up_project
+from tests.browser.real_app import REPOSITORY, add_island_run, made_up_project
 
 SMALL, LARGE = (2_000, 10_000, 5), (200_000, 1_000_000, 500)
 """Buildings, label events, runs."""
@@ -371,26 +372,18 @@ def measure_outlines(place: Path, n: int) -> dict[str, float]:
         `far_longest_ms`: the frame in which they are drawn anew. `heap_mb`, `buffers_mb`, `tab_mb`: JavaScript objects and arrays, and
         resident memory of the page's process. `server_mb`: the most memory that the server held.
     """
-    from playwright.sync_api import sync_playwright
-
-    ids = [f"b{i:06d}" for i in range(n)]
-    layout = made_up_project(place / "map.pugeo", ids)
-    add_island_run(layout, ids)
-    began = time.perf_counter()
-    first = outlines.first_part(layout)
-    found: dict[str, float] = {"made_s": time.perf_counter() - began, "first_mb": len(first) / 1e6}
-    kept = layout.outlines(store.call(layout, contents.geometry_v))
-    found["tiles_mb"] = kept.stat().st_size / 1e6 - found["first_mb"]
-    with AppServer(place / "home", project=layout) as app, sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"])
-        page = browser.new_page(viewport={"width": 1280, "height": 800})
-        add_hooks(page)
+    with opened(place, n) as (app, page):
+        layout = Layout(place / "town.pugeo")
+        began = time.perf_counter()
+        first = outlines.first_part(layout)
+        found: dict[str, float] = {"made_s": time.perf_counter() - began, "first_mb": len(first) / 1e6}
+        kept = layout.outlines(store.call(layout, contents.geometry_v))
+        found["tiles_mb"] = kept.stat().st_size / 1e6 - found["first_mb"]
         found |= _opened(page, lambda: page.goto(f"{app.address}/damage_map"), "opened_s")
         found |= _opened(page, page.reload, "again_s")
         found["outlines_s"] = page.evaluate("window.__pugeo.loadTime()")["ready"] / 1000
         found |= _moved(page)
         found |= _memory(page)
-        browser.close()
         found["server_mb"] = _most_memory_mb(app.process.pid)
     return found
 

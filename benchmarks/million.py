@@ -275,22 +275,8 @@ def results_of(layout: Layout, stage: str, export: Path) -> dict[str, str]:
     return {name: sha256_of(path) for name, path in paths.items()}
 
 
-def kept(out: Path, about: Mapping[str, object]) -> dict[str, Any]:
-    """Return the figures of a run that goes on.
-
-    Raises:
-        SystemExit: if they are of another event, or of other workers.
-    """
-    found: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
-    differing = [f"{key} {found.get(key)} and not {value}" for key, value in about.items() if found.get(key) != value]
-    if differing:
-        raise SystemExit(f"{out} is of a run with {', '.join(differing)}. Resume with those, or give another --name.")
-    return found
-
-
 def run(
     folder: Path, name: str, cluster: str, out: Path, *, kill: bool, about: Mapping[str, object],
-    before: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Do all stages in a project of its own; return, and after each stage write, the figures.
 
@@ -298,7 +284,6 @@ def run(
         folder: with the event.
         name: of the project, and of the export beside it.
         cluster: as `--cluster` takes it; "" for one process.
-        before: figures of a run that goes on, whose stages are left as they are; None for a new project.
 
     Raises:
         SystemExit: if a project of that name is there and `out` is not, so that it may be somebody's own; or if a stage failed.
@@ -319,14 +304,12 @@ def run(
         ("rank", ["rank", p]),
         ("export", ["export", p, "--run", "latest", "--format", "gpkg", "--out", str(export)]),
     ]  # fmt: skip
-    found: dict[str, Any] = {**about, "cores": os.cpu_count(), "stages": {}, "sha256": {}, **(before or {})}
-    if before is None and project.exists():
+    found: dict[str, Any] = {**about, "cores": os.cpu_count(), "stages": {}, "sha256": {}}
+    if project.exists():
         if not out.is_file():
             raise SystemExit(f"{project} is there without {out.name}: it is not of an earlier run. Give another --name.")
         shutil.rmtree(project)
     for stage, arguments in stages:
-        if stage in found["stages"]:
-            continue
         is_parted = stage in ("chip", "features")
         figures = measure(project, arguments, kill=kill and is_parted)
         found["stages"][stage] = figures
@@ -361,7 +344,6 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--scenes", type=int, default=50)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--single", action="store_true", help="in one process, without workers")
-    parser.add_argument("--resume", action="store_true", help="go on after the last stage that the JSON has")
     parser.add_argument("--kill", action="store_true", help="end a worker in mid-run, twice")
     parser.add_argument("--name", default="event", help="of the project in the folder, and of its JSON")
     parser.add_argument("--compare", type=Path, help="the JSON of another run of the same event")
@@ -376,9 +358,8 @@ def main(arguments: Sequence[str]) -> None:
     }
     out = given.folder / f"{given.name}.json"
     other = json.loads(given.compare.read_text(encoding="utf-8")) if given.compare else None  # `out` may be the same file
-    before = kept(out, about) if given.resume and out.is_file() else None
     ensure_event(given.folder, given.buildings, given.scenes)
-    found = run(given.folder, given.name, cluster, out, kill=given.kill, about=about, before=before)
+    found = run(given.folder, given.name, cluster, out, kill=given.kill, about=about)
     if other is not None:
         print(compared(found, other))
 

@@ -7,33 +7,25 @@ needs the folder ../shared (or $PU_GEO_SHARED) with the real chips. Features are
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import tempfile
 import time
-import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import cv2
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from benchmarks import ranking_sources
 from pu_geo.analysis import estimates, ranker
 from pu_geo.analysis.queue import Mix, QueueState, next_queue
 from pu_geo.features import rcf
-from pu_geo.geo import chips
-from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import project_grid
-from pu_geo.geo.raster.scene_files import describe
-from pu_geo.geo.vector import footprints
 
 SHARED = Path(os.environ.get("PU_GEO_SHARED", Path(__file__).resolve().parents[2] / "shared"))
-SIZE_PX, N_FILTERS = 64, 256
+N_FILTERS = 256
 N_START, N_QUEUE, MOST_QUEUES, N_SEEDS = 3, 20, 60, 5
 SHARES_FOUND = (0.5, 0.8, 0.95)
 MIXES: dict[str, Mix | None] = {
@@ -63,40 +55,19 @@ class Event:
 
 def joplin() -> Event:
     """Both scenes, pre and post; major damage and destroyed count, un-classified buildings are dropped."""
-    folders = [SHARED / "data" / "joplin_xbd" / f"joplin-tornado_0000000{i}" for i in (0, 1)]
-    pre, post = (
-        [describe(folder / f"{role}.tif", role, f"{role}-{i}") for i, folder in enumerate(folders)]
-        for role in ("pre", "post")
+    found = ranking_sources.joplin(SHARED / "data")
+    return Event(
+        described(found["chips"].astype(np.uint8)), found["xy_m"].astype(np.float64), found["is_damaged"].astype(np.bool_)
     )
-    grid = project_grid(post)
-    tables = [footprints.read_footprints(folder / "buildings.geojson", grid) for folder in folders]
-    damage = np.array([row["damage"] for table in tables for row in table.attributes])
-    windows = chips.chip_windows([wkb for table in tables for wkb in table.wkb], grid)[damage != "un-classified"]
-    pictures = np.empty((len(windows), 6, SIZE_PX, SIZE_PX), np.uint8)
-    with Mosaic(pre, grid) as before, Mosaic(post, grid) as after:
-        chips.cut_chips(before, after, windows, SIZE_PX, pictures)
-    xy_m = (windows[:, :2] + windows[:, 2:] / 2) * grid.gsd_m
-    return Event(described(pictures), xy_m, np.isin(damage[damage != "un-classified"], ["major-damage", "destroyed"]))
 
 
 def harvey() -> Event:
     """Region A, post only: all undamaged chips and 1,000 of the damaged ones."""
-    with zipfile.ZipFile(SHARED / "data" / "harvey_chips" / "region_A.zip") as pack:
-        index = list(csv.DictReader(io.TextIOWrapper(pack.open("index.csv"), "utf-8")))
-        is_damaged = np.array([row["label"] == "damage" for row in index])
-        some = np.random.default_rng(0).choice(np.flatnonzero(is_damaged), 1000, replace=False)
-        rows = np.sort(np.concatenate([np.flatnonzero(~is_damaged), some]))
-        pictures = np.stack([small(pack.read(index[row]["path"])) for row in rows])
-    degrees = np.array([[float(index[row]["lon"]), float(index[row]["lat"])] for row in rows])
-    metres = 111_320 * np.array([np.cos(np.radians(degrees[:, 1].mean())), 1.0])
-    return Event(described(pictures), (degrees - degrees.mean(0)) * metres, is_damaged[rows])
-
-
-def small(jpeg: bytes) -> NDArray[np.uint8]:
-    """Decode a chip and halve it, uint8 [3, 64, 64]."""
-    picture = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR)
-    halved = cv2.resize(picture, (SIZE_PX, SIZE_PX), interpolation=cv2.INTER_AREA)
-    return np.ascontiguousarray(halved[:, :, ::-1].transpose(2, 0, 1))
+    found = ranking_sources.harvey(SHARED / "data" / "harvey_chips" / "region_A.zip")
+    is_damaged = found["is_damaged"].astype(np.bool_)
+    some = np.random.default_rng(0).choice(np.flatnonzero(is_damaged), 1000, replace=False)
+    rows = np.sort(np.concatenate([np.flatnonzero(~is_damaged), some]))
+    return Event(described(found["chips"][rows].astype(np.uint8)), found["xy_m"][rows].astype(np.float64), is_damaged[rows])
 
 
 def described(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:

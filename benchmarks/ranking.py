@@ -7,6 +7,7 @@ adds to benchmarks/outcomes/ranking.jsonl what is not there yet, `python -m benc
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +21,7 @@ from scipy.stats import rankdata
 from benchmarks import ranking_sources
 from benchmarks.first_ranker import first_ranking
 from benchmarks.ranking_sets import N_SEEDS, Cell, Source, cells, read_source
-from benchmarks.ranking_table import KEPT, Outcome, keep, read_kept, section
+from benchmarks.ranking_table import KEPT, Outcome
 from pu_geo.analysis import metrics, two_readings
 from pu_geo.analysis.logistic import fit_logistic
 from pu_geo.methods import catalog
@@ -177,37 +178,25 @@ def outcome(cell: Cell, source: Source, seed: int, method: str, kind: str, drawn
     )  # fmt: skip
 
 
-def run(cache: Path, methods: Sequence[str], kinds: Sequence[str], sources: Sequence[str], n_seeds: int, kept: Path) -> None:
+def run(cache: Path, kinds: Sequence[str]) -> None:
     """Do what is not kept yet, one draw at a time."""
-    there = {each.key for each in read_kept(kept)}
-    held: dict[str, Source] = {}
-    for cell in cells():
-        if (sources and cell.source not in sources) or not (cache / f"{cell.source}.npz").exists():
+    for name in dict.fromkeys(cell.source for cell in cells()):
+        if not (cache / f"{name}.npz").exists():
             continue
-        source = held.setdefault(cell.source, read_source(cache, cell.source)) if not held or cell.source in held else None
-        if source is None:
-            held.clear()
-            source = held.setdefault(cell.source, read_source(cache, cell.source))
-        for seed in range(n_seeds):
+        source = read_source(cache, name)
+        for cell, seed in itertools.product((cell for cell in cells() if cell.source == name), range(N_SEEDS)):
             drawn = cell.draw(source, seed)
-            if drawn is None:
-                break
-            for kind in kinds:
-                wanted = [each for each in methods if (cell.name, cell.clicks, seed, each, kind) not in there]
-                clicked = clicks_of(kind, source, cell, *drawn, seed) if wanted else None
+            for kind in kinds if drawn else ():
+                clicked = clicks_of(kind, source, cell, *drawn, seed)
                 if clicked is None:
                     continue
                 event = Event(source, drawn[0], clicked, seed)
-                for method in wanted:
-                    made = outcome(cell, source, seed, method, kind, event)
-                    keep(made, kept)
-                    print(
-                        f"{cell.name}, {cell.clicks} clicks, {seed}, {method}, {kind}: {made.ap:.3f}, {made.seconds} s",
-                        flush=True,
-                    )
+                for method in METHODS:
+                    given = cell, source, seed, method, kind, event
+                    KEPT.once((cell.name, cell.clicks, seed, method, kind), lambda given=given: [outcome(*given)])
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     verbs = parser.add_subparsers(dest="verb", required=True)
@@ -216,22 +205,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     preparing.add_argument("cache", type=Path)
     running = verbs.add_parser("run", help="rank what was not ranked yet")
     running.add_argument("cache", type=Path)
-    running.add_argument("--methods", default=",".join(METHODS))
     running.add_argument("--kinds", default=KINDS[0], help="how clicks were made, with semicolons between")
-    running.add_argument("--sets", default="")
-    running.add_argument("--seeds", type=int, default=N_SEEDS)
-    running.add_argument("--kept", type=Path, default=KEPT)
-    verbs.add_parser("table", help="print the section of docs/tables.md")
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     torch.set_num_threads(1)
     if options.verb == "prepare":
         ranking_sources.prepare_all(options.data, options.cache)
-    elif options.verb == "run":
-        methods = [each.strip() for each in options.methods.split(",")]
-        kinds = [each.strip() for each in options.kinds.split(";")]
-        run(options.cache, methods, kinds, [each for each in options.sets.split(",") if each], options.seeds, options.kept)
     else:
-        print(section(read_kept()))
+        run(options.cache, [each.strip() for each in options.kinds.split(";")])
 
 
 if __name__ == "__main__":

@@ -45,7 +45,7 @@ def prepare_all(data: Path, cache: Path) -> None:
     for name in ("harvey_a", "harvey_d"):
         path = data / "harvey_chips" / f"region_{name[-1].upper()}.zip"
         if path.exists() and not (cache / f"{name}.npz").exists():
-            _keep(cache, name, _harvey(path))
+            _keep(cache, name, harvey(path))
     if (data / "town").is_dir() and not (cache / "town.npz").exists():
         _keep(cache, "town", cut([data / "town"], "footprints.geojson"))
 
@@ -100,7 +100,7 @@ def _joined(parts: Sequence[Table]) -> Table:
     return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
-def _harvey(path: Path) -> Table:
+def harvey(path: Path) -> Table:
     """Read a region of the Harvey chips; the same place at several dates has one number."""
     data = chip_files.read_chips(path)
     with zipfile.ZipFile(path) as pack:

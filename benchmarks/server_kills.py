@@ -85,18 +85,12 @@ def _is_there(pid: int) -> bool:
     return True
 
 
-def bench_server_kills(folder: Path) -> dict[str, float]:
-    """Kill the server `N_KILLS` times while three analysts click.
-
-    Returns:
-        "lost": acknowledged clicks that are not stored, and those stored twice or with another label; "clicks": all of them.
-        The ratio must be 0. Beside them: kills, clicks that a kill left unanswered, those of them that were stored already
-        (seen at every second kill), and the outside reader's reads.
-    """
-    return _figures(kill_and_click(folder, N_KILLS, kind=ForkedServer))
-
-
 def _figures(report: Report) -> dict[str, float]:
+    """Return "lost": acknowledged clicks that are not stored, and those stored twice or with another label, which must be 0; "clicks": all.
+
+    Beside them: kills, clicks that a kill left unanswered, those of them that were stored already (looked up at every second kill), and the
+    outside reader's reads.
+    """
     if report.integrity != "ok":
         raise AssertionError(f"PRAGMA integrity_check says: {report.integrity}")
     names = ("acknowledged", "kills", "open_at_a_kill", "stored_unacknowledged", "resent", "jobs", "reads", "reads_refused")

@@ -9,10 +9,10 @@ round otherwise while it makes them: what counts are the numbers in that file, w
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +22,9 @@ from safetensors.numpy import save
 from torch import Tensor
 
 from benchmarks import ranking_sources
+from benchmarks.kept import Kept, bootstrap, row, table
 from benchmarks.ranking import METHODS, Event
 from benchmarks.ranking_sets import CHOSEN, REPORTED, Source
-from benchmarks.ranking_table import interval
 from pu_geo.analysis import estimates, metrics, ranker
 from pu_geo.features import shared
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS
@@ -34,19 +34,12 @@ from pu_geo.methods import catalog, fedaws
 from pu_geo.training.data import UNKNOWN, FeatureViews, PUData
 from pu_geo.training.run import Run
 
-KEPT = Path(__file__).resolve().parent / "outcomes" / "shared_features.jsonl"
 SAMPLE = Path(__file__).resolve().parent.parent / "sample_data"
 N_DRAWS, CLICKS, N_CARRIED = 5, (10, 30), 30
 LEAST_LEFT, CLICKS_OF_TYPE = 20, 20
 OWN, SHARED = "own patches", "shared"
-CANDIDATES = {
-    OWN: "patches of the project's own chips (`rcf`): the filters are imagery",
-    SHARED: "patches of the sample event, whitened there; mean and spread of the bands are the project's own (`--maker shared`)",
-    "sample, fixed": "the same with mean and spread of the sample event's bands: nothing is the project's own",
-    "sample, own whitening": "patches of the sample event; whitening and bands are the project's own",
-    "noise, whitened": "Gaussian noise, whitened as the sample event's patches are",
-    "noise": "Gaussian noise as it is drawn",
-}
+CANDIDATES = (OWN, SHARED, "sample, fixed", "sample, own whitening", "noise, whitened", "noise")
+"""As docs/tables.md describes them."""
 Chips, Bools = NDArray[np.uint8], NDArray[np.bool_]
 _CPU = torch.device("cpu")
 
@@ -97,10 +90,8 @@ class Outcome:
     ap: float
     auc: float
 
-    @property
-    def key(self) -> tuple[str, str, str, int]:
-        """What is not done again."""
-        return self.measure, self.where, self.candidate, self.seed
+
+KEPT = Kept("shared_features", Outcome, "candidate seed")
 
 
 def sample_chips() -> Chips:
@@ -268,8 +259,8 @@ def federated(bench: Bench, candidate: str, seed: int) -> Iterator[Outcome]:
         parts = [bench.described(place, candidate, *together) for place in (first, second)]
         views = np.concatenate([_standardised(part) for part in parts], axis=1)
         known, is_positive = [], []
-        for number, (table, damage) in enumerate(zip(tables, ("destroyed", "major-damage"), strict=True)):
-            is_clicked = clicked(table["damage"] == damage, CLICKS_OF_TYPE, seed)
+        for number, (each, damage) in enumerate(zip(tables, ("destroyed", "major-damage"), strict=True)):
+            is_clicked = clicked(each["damage"] == damage, CLICKS_OF_TYPE, seed)
             known.append(np.where(is_clicked, number + 1, UNKNOWN))
             is_positive.append(is_clicked)
         is_second = np.repeat([False, True], [len(table["damage"]) for table in tables])
@@ -280,10 +271,10 @@ def federated(bench: Bench, candidate: str, seed: int) -> Iterator[Outcome]:
         )  # fmt: skip
         settings = catalog.settings_for("fedaws", "quick", {})
         scores = fedaws.fit(data, settings, Run(_CPU, seed)).score(views)  # type: ignore[arg-type]
-        for place, table, is_here in zip((first, second), tables, (~is_second, is_second), strict=True):
+        for place, each, is_here in zip((first, second), tables, (~is_second, is_second), strict=True):
             where = replace(place, name=f"{place.name} (destroyed and rest: {first.name})")
             yield _outcome(
-                f"FedAwS, {CLICKS_OF_TYPE} clicks a type", where, REPORTED, candidate, seed, scores[is_here], table["is_damaged"], ~every[is_here]
+                f"FedAwS, {CLICKS_OF_TYPE} clicks a type", where, REPORTED, candidate, seed, scores[is_here], each["is_damaged"], ~every[is_here]
             )  # fmt: skip
 
 
@@ -302,49 +293,31 @@ def _outcome(
     return Outcome(measure, place.name, role, candidate, seed, round(ap, 5), round(auc, 5))
 
 
-def run(cache: Path, kept: Path = KEPT) -> None:
+def run(cache: Path) -> None:
     """Do what is not kept yet, candidate by candidate."""
     bench = Bench(cache)
-    for candidate in CANDIDATES:
-        for measure in (rankings, carried, federated):
-            there = {each.key for each in read_kept(kept)}
-            for seed in range(N_DRAWS):
-                lines = [
-                    f"{json.dumps(asdict(each))}\n" for each in measure(bench, candidate, seed) if each.key not in there
-                ]
-                with kept.open("a", encoding="utf-8") as file:
-                    file.write("".join(lines))
-        print(candidate, flush=True)
-
-
-def read_kept(kept: Path = KEPT) -> list[Outcome]:
-    """Return what was kept, oldest first."""
-    return [Outcome(**json.loads(line)) for line in kept.read_text(encoding="utf-8").splitlines()] if kept.exists() else []
+    for candidate, seed in itertools.product(CANDIDATES, range(N_DRAWS)):
+        measures = (measure(bench, candidate, seed) for measure in (rankings, carried, federated))
+        KEPT.once((candidate, seed), partial(itertools.chain.from_iterable, measures))
 
 
 # The table
 
 
-def section(outcomes: Sequence[Outcome] | None = None) -> str:
-    """Return the section of docs/tables.md; "" where there are no outcomes."""
-    found = read_kept() if outcomes is None else outcomes
-    if not found:
-        return ""
-    lines = [_WORDS, "", *(f"- **{name}**: {words}." for name, words in CANDIDATES.items()), ""]
-    lines += [_row("chips", "part", "measure", "draws", *CANDIDATES), "|" + "---|" * (4 + len(CANDIDATES))]
+def tables() -> list[str]:
+    """Return the table of docs/tables.md."""
+    found, rows = KEPT.read(), []
+    draws: dict[tuple[str, str, str], dict[int, Outcome]] = {}
+    for each in found:
+        draws.setdefault((each.measure, each.where, each.candidate), {})[each.seed] = each
     for role in (CHOSEN, REPORTED):
         for measure, where in dict.fromkeys((each.measure, each.where) for each in found if each.role == role):
-            own = {
-                name: {
-                    each.seed: each for each in found if (each.measure, each.where, each.candidate) == (measure, where, name)
-                }
-                for name in CANDIDATES
-            }
-            if measure.endswith("here"):  # beside own patches as they were trained
-                trained = measure.replace("of the bands here", "as trained")
-                own[OWN] = {e.seed: e for e in found if (e.measure, e.where, e.candidate) == (trained, where, OWN)}
-            lines.append(_row(where, role, measure, len(own[OWN]), *(_cell(own[name], own[OWN]) for name in CANDIDATES)))
-    return "\n".join([*lines, ""])
+            base = draws[
+                measure.replace("of the bands here", "as trained"), where, OWN
+            ]  # own patches are as they were trained
+            own = (base if name == OWN else draws.get((measure, where, name), {}) for name in CANDIDATES)
+            rows.append(row(where, role, measure, len(base), *(_cell(each, base) for each in own)))
+    return [table(" | ".join(("chips", "part", "measure", "draws", *CANDIDATES)), rows)]
 
 
 def _cell(draws: Mapping[int, Outcome], base: Mapping[int, Outcome]) -> str:
@@ -355,26 +328,8 @@ def _cell(draws: Mapping[int, Outcome], base: Mapping[int, Outcome]) -> str:
     gains = np.array([draws[seed].ap - base[seed].ap for seed in sorted(draws) if seed in base])
     if not gains.any():
         return words
-    low, high = interval(gains)
+    low, high = bootstrap(gains)
     return f"{words} ({gains.mean():+.3f} [{low:+.3f}, {high:+.3f}])"
-
-
-def _row(*values: object) -> str:
-    return f"| {' | '.join(str(each) for each in values)} |"
-
-
-_WORDS = """## What filters without imagery cost
-
-Agencies that train together need one feature space, and filters of `rcf` are patches of imagery. AP / AUC on the unlabeled chips, means
-over draws of clicks, and in brackets the difference in AP from own patches on the same draws with its 95 % interval (bootstrap over
-draws; it knows nothing of other events). 17 views, 64 px chips of both dates, 256 filters for every candidate. The candidate was chosen
-on the rows "chosen on", by other draws of clicks; "flat" is the same imagery at .3 of its contrast. "Elsewhere": a model carried
-from one project to another, with the statistics of the bands from its training, or measured anew. FedAwS (preset quick, in one process):
-20 destroyed and the rest are one Joplin scene's, 20 major damage the other's, features standardised in each project by itself; "own
-patches" are there patches of both projects together. No pretrained weights were at hand, so a shared
-backbone from a file is not among the candidates.
-
-`python -m benchmarks.ranking prepare FOLDER_OF_DATA CACHE`, `python -m benchmarks.shared_features run CACHE`"""
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.timing import in_turns
 from pu_geo.methods import ncpu
 from pu_geo.methods.catalog import settings_for
 from pu_geo.training.data import ChipImages, PUData
@@ -19,7 +19,7 @@ from pu_geo.training.network import FeatureExtractor, quick_backbone
 from pu_geo.training.run import Run, best_device
 
 BATCH, BANDS, SIDE_PX = 64, 6, 64
-STEPS = 2
+ROUNDS = 4
 
 
 def _data() -> PUData:
@@ -50,23 +50,6 @@ def _supervised(learner: ncpu.Learner, view: Tensor) -> Callable[[], None]:
     return step
 
 
-def _seconds(work: Callable[[], object], device: torch.device) -> float:
-    began = time.perf_counter()
-    for _ in range(STEPS):
-        work()
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    return (time.perf_counter() - began) / STEPS
-
-
-def _interleaved(works: list[Callable[[], object]], device: torch.device, rounds: int = 4) -> list[float]:
-    """Shortest time of each work, taken in turns, so that a noisy machine is as noisy for all."""
-    for work in works:
-        work()
-    times = [[_seconds(work, device) for work in works] for _ in range(rounds)]
-    return [min(column) for column in zip(*times, strict=True)]
-
-
 def bench_ncpu_step(_: Path) -> dict[str, float]:
     """One step of NcPU from chips, against two supervised steps and one forward pass of the same network."""
     device = best_device()
@@ -81,7 +64,7 @@ def bench_ncpu_step(_: Path) -> dict[str, float]:
         with torch.no_grad():
             other.target(batch.views[2])
 
-    ours, least = _interleaved([lambda: ncpu._step(learner, pieces, batch, settings, run.ranks), floor], device)
+    ours, least = in_turns(ROUNDS, lambda: ncpu._step(learner, pieces, batch, settings, run.ranks), floor, device=device)
     return {"ours_s": ours, "two_steps_and_a_forward_s": least}
 
 
@@ -95,12 +78,11 @@ def bench_bf16_step(_: Path) -> dict[str, float]:
     with torch.no_grad():
         apart = (exact.network.margin(batch.views[0]) - fast.network.margin(batch.views[0])).abs().max()
     assert apart < 0.25, f"bfloat16 moved a margin by {apart}"
-    slow, quick = _interleaved(
-        [
-            lambda: ncpu._step(exact, pieces, batch, settings, run.ranks),
-            lambda: ncpu._step(fast, pieces, batch, fast_settings, run.ranks),
-        ],
-        device,
+    slow, quick = in_turns(
+        ROUNDS,
+        lambda: ncpu._step(exact, pieces, batch, settings, run.ranks),
+        lambda: ncpu._step(fast, pieces, batch, fast_settings, run.ranks),
+        device=device,
     )
     return {"float32_s": slow, "bf16_s": quick}
 
@@ -130,5 +112,5 @@ def _embedding_times(backbone: str, n_chips: int) -> tuple[float, float, float]:
     chips = torch.randint(0, 256, (n_chips, *shape), generator=torch.Generator().manual_seed(1)).float().to(device)
     with torch.inference_mode(), quick_backbone(trunk):
         drift = float((1 - torch.cosine_similarity(trunk(chips), exact(chips))).max())
-        slow, quick = _interleaved([lambda: exact(chips), lambda: trunk(chips)], device)
+        slow, quick = in_turns(ROUNDS, lambda: exact(chips), lambda: trunk(chips), device=device)
     return slow, quick, drift

@@ -37,7 +37,7 @@ if summary.n_chips:
         ranked_now = None if is_ranking else ranking.rank_now(layout)
         frame.warn_of_former(layout)
         if note := features.note(layout):
-            st.warning(frame.plain(note), icon=":material/warning:")
+            frame.warn(note)
         view = queue_panel.draw(layout, frame.analyst(), bar, is_ranking=is_ranking)
         has_chips = True
 grade_panel.draw(layout, bar)
@@ -55,7 +55,6 @@ is_assessment = view is not None and view.is_assessment
 project_view(
     layout,
     key="annotate",
-    mode="label",
     panes=("map", "wall") if has_chips and not is_assessment else ("map",),
     score_id=ranked_now.score_id if ranked_now and view and not is_assessment else None,
     queue=view and view.queue,

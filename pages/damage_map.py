@@ -30,7 +30,7 @@ if (wanted := st.session_state.pop("damage-tab", None)) is not None:
     st.session_state["damage-tabs"] = wanted
 types = shown.types
 if words := type_panel.note(layout, runs, types):
-    st.caption(frame.plain(words))
+    frame.caption(words)
 names = texts.tabs(has_types=bool(types.types))
 tab = dict(zip(names, st.tabs(names, key="damage-tabs", on_change="rerun"), strict=True))
 with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page would have to be loaded anew
@@ -38,11 +38,10 @@ with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page woul
         basis=choices.basis_words(shown.limit.origin),
         on_top=lambda k: frame.does(lambda: mapping.choose_top(layout, run_id, k))(),
         on_color=lambda by: frame.does(lambda: choices.choose_setting(layout, "map_color", by))(),
-        types=type_panel.layers(types),
-        is_scale=types.is_ordinal,
+        types=types,
     )
     project_view(
-        layout, key="damage_map", mode="view", score_id=run_id, run_id=run_id,
+        layout, key="damage_map", score_id=run_id, run_id=run_id,
         threshold=shown.limit.value, color_by=type_panel.color_of(choices.setting(layout, "map_color"), types), flagging=flagging,
     )  # fmt: skip
 if types.types and tab[texts.TAB_TYPES].open:

@@ -59,7 +59,6 @@ with view:
     project_view(
         layout,
         key=key,
-        mode="label",
         score_id=run_id,
         run_id=run_id,
         color_by="scores" if by == "score" else "labels",

@@ -78,7 +78,7 @@ def test_what_failed_is_done_again_and_no_case_begins_that_cannot_end(
     ]  # fmt: skip
     assert "c long: not done, " in capsys.readouterr().out
     monkeypatch.setattr(gpu, "KEPT", tmp_path / "gpu.jsonl")
-    assert "not run" in gpu.section()
+    assert gpu.tables() == []
     row = json.loads((tmp_path / "rows.jsonl").read_text().splitlines()[0])
     (tmp_path / "gpu.jsonl").write_text(json.dumps({**row, "is_dry": False}) + '\n{"part": "cut off')
-    assert "| b | slow | too slow | share 0.4 |" in gpu.section()
+    assert "| b | slow | too slow | share 0.4 |" in gpu.tables()[0]

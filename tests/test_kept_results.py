@@ -9,7 +9,7 @@ from safetensors.numpy import load
 from benchmarks import bakeoff as simulation
 from benchmarks import shared_features
 from benchmarks.ranking_sets import cells
-from benchmarks.ranking_table import read_kept, summary
+from benchmarks.ranking_table import KEPT, summary
 from pu_geo.analysis import bakeoff
 from pu_geo.features import shared
 
@@ -25,7 +25,7 @@ def test_released_filters_are_patches_of_the_sample_event() -> None:
 
 
 def test_the_default_ranker_gains_what_it_promises() -> None:
-    found = summary(read_kept())
+    found = summary(KEPT.read())
     assert found["every cell"][1] >= -0.01
     assert found["at most 5 %"][0] >= 0.05
     assert found["20 %"][0] >= 0.03
@@ -33,7 +33,7 @@ def test_the_default_ranker_gains_what_it_promises() -> None:
 
 
 def test_four_in_five_picks_are_near_the_best_where_the_product_picks() -> None:
-    kept = [each for each in simulation.read_kept() if each.method == "ranker"]
+    kept = [each for each in simulation.KEPT.read() if each.method == "ranker"]
     assert {each.event_set for each in kept} == set(simulation.SETS)
     for clicks in {each.clicks for each in kept if each.clicks >= bakeoff.LEAST_TO_PICK}:
         draws = [each for each in kept if each.clicks == clicks]

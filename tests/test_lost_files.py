@@ -19,8 +19,6 @@ from pu_geo import cli
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.project import projects
-from pu_geo.ui import frame
-from pu_geo.ui.components.scatter import dots
 from pu_geo.ui.routes import PREFIX, routes
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
@@ -121,12 +119,7 @@ def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, caps
 @every_loss
 def test_no_route_fails(lossy: Layout) -> None:
     token = projects.token_of(lossy)
-    app = Starlette(
-        routes=routes(
-            frame.resolve, frame.scores, frame.others_here, frame.store_operations, frame.building_history, frame.shifts, dots,
-            frame.version_file, frame.write_zip, outlines=frame.first_outlines, outline_tile=frame.outline_tile,
-        )
-    )  # fmt: skip
+    app = Starlette(routes=routes())
     for address in (
         "scores/ranker-1.bin", "scores/live-1-0.bin", "similar/1.f32", "dots/ranker-1/pca.bin", "dots/ranker-1/umap.bin",
         "dots/ranker-1/cluster.bin", "shifts.bin", "story/1.json", "outlines.bin", "sheets/set/0.jpg", "tiles/post/0/0/0.jpg",

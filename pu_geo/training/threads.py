@@ -19,7 +19,7 @@ T = TypeVar("T")
 def one_thread() -> Iterator[None]:
     """Let torch use one thread for the length of the context, and as many as before after it.
 
-    NcPU quick on 500 x 16 takes an eighth of the time (`python -m benchmarks.estimators threads`), and the last bits of a sum
+    NcPU quick on 500 x 16 takes an eighth of the time, and the last bits of a sum
     depend on the number of threads. The number is one of the whole process: other threads of it work with one meanwhile.
     BLAS of numpy is limited where it is called, in `analysis`.
     """

@@ -1,4 +1,4 @@
-"""The frame around every page: which project is open, the sidebar, errors in words, and what the HTTP routes ask for."""
+"""The frame around every page: which project is open, the sidebar, and errors in words."""
 
 from __future__ import annotations
 
@@ -23,10 +23,7 @@ from pu_geo.project import backups, freshness
 from pu_geo.project.layout import Layout
 from pu_geo.project.store import is_writable, one_connection
 from pu_geo.records import MAX_NAME
-from pu_geo.services.annotate import building_history as histories
-from pu_geo.services.annotate import labeling, outlines, presence, ranking
-from pu_geo.services.damage_map import exporting
-from pu_geo.services.imagery import image_quality
+from pu_geo.services.annotate import labeling
 from pu_geo.services.project import daily_backups, projects, recovery
 from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.ui import texts
@@ -45,27 +42,6 @@ _BUTTONS = "buttons"  # keys of those that are drawn
 _MOST_PROJECTS = 12  # in the list of others
 
 
-def _of_project(answer: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function for the HTTP routes: a token in the place of the project; None for one that nobody handed out."""
-
-    def respond(token: str, *asked: object) -> Any:
-        layout = projects.resolve(token)
-        return None if layout is None else answer(layout, *asked)
-
-    return respond
-
-
-resolve = _of_project(lambda layout: layout.folder)
-scores = _of_project(ranking.scores_for_browser)
-geometry_v = _of_project(ranking.geometry_v)
-first_outlines = _of_project(outlines.first_part)
-outline_tile = _of_project(outlines.tile)
-building_history = _of_project(histories.building_history)
-store_operations = _of_project(labeling.store_operations)
-others_here = _of_project(presence.exchange)
-shifts = _of_project(image_quality.shifts_for_browser)
-version_file = _of_project(exporting.version_file)
-write_zip = _of_project(exporting.write_zip)
 keep_backups = daily_backups.start
 
 
@@ -76,6 +52,16 @@ def plain(text: str) -> str:
     """
     signs = re.sub(r"([\\`*_{}\[\]()#+!|~:$<>&@-])", r"\\\1", re.sub(r"\s+", " ", text))
     return re.sub(r"(?<=[:@])(?=\S)|(?<=-)(?=\\?[->])|(?<=www)(?=\.)", "\u2060", signs, flags=re.IGNORECASE)
+
+
+def caption(words: str) -> None:
+    """Draw small words, some of which may come from somebody's file."""
+    st.caption(plain(words))
+
+
+def warn(words: str) -> None:
+    """Draw a warning, some words of which may come from somebody's file."""
+    st.warning(plain(words), icon=":material/warning:")
 
 
 @contextmanager
@@ -115,6 +101,18 @@ def does(act: Callable[[], object], *, once: bool = False) -> Callable[[], None]
             act()
 
     return on_click
+
+
+def press(
+    label: str, act: Callable[[], object], *, place: DeltaGenerator | None = None, once: bool = False, **look: Any
+) -> None:  # fmt: skip
+    """Draw a button that acts before the page is drawn anew; see `does`.
+
+    Args:
+        place: where to draw it; here if None.
+        look: what else `st.button` takes.
+    """
+    (st if place is None else place).button(label, on_click=does(act, once=once), **look)
 
 
 def digest(names: Iterable[str]) -> str:
@@ -229,7 +227,7 @@ def _draw_closed(layout: Layout) -> None:
     with st.popover(texts.LOOK_AT_IT, icon=":material/search:"):
         for words in projects.oddities(layout):
             st.markdown(f"- {plain(words)}")
-        st.button(texts.TRUST, key="trust", icon=":material/verified_user:", on_click=does(partial(_trust, layout)))
+        press(texts.TRUST, partial(_trust, layout), key="trust", icon=":material/verified_user:")
 
 
 def _trust(layout: Layout) -> None:
@@ -243,9 +241,9 @@ def _draw_damage(layout: Layout, problem: str) -> None:
     with st.container(border=True, key="damage"):
         st.error(f"**{texts.DAMAGED}**\n\n{plain(problem)}", icon=":material/error:")
         with st.container(horizontal=True):
-            st.button(
-                texts.restore(backup.made_at if backup else ""), key="restore-damaged", type="primary", icon=":material/restore:",
-                help=texts.RESTORE_HELP, on_click=does(partial(_restore_damaged, layout)), disabled=backup is None,
+            press(
+                texts.restore(backup.made_at if backup else ""), partial(_restore_damaged, layout), key="restore-damaged", type="primary",
+                icon=":material/restore:", help=texts.RESTORE_HELP, disabled=backup is None,
             )  # fmt: skip
             st.download_button(
                 texts.SAVE_LABELS, lambda: recovery.labels_of_journal(layout)[0], texts.LABELS_FILE, "text/csv", on_click="ignore",
@@ -289,10 +287,14 @@ def _draw_project(summary: projects.Summary | None) -> None:
     with st.popover(texts.NO_PROJECT if summary is None else plain(summary.name), icon=":material/folder:", width="stretch"):
         for other in projects.recent()[:_MOST_PROJECTS]:
             name = summary.name if summary is not None and other.folder == here else projects.card(other).name
-            st.button(
-                plain(name), key=f"switch-{projects.token_of(other)}", type="tertiary", disabled=other.folder == here,
-                help=plain(str(other.folder)), on_click=does(partial(_switch, other)),
-            )  # fmt: skip
+            press(
+                plain(name),
+                partial(_switch, other),
+                key=f"switch-{projects.token_of(other)}",
+                type="tertiary",
+                disabled=other.folder == here,
+                help=plain(str(other.folder)),
+            )
         link("project", texts.MANAGE_PROJECTS)
     if summary is not None:
         st.caption(texts.counts(summary.n_buildings, summary.units.several, summary.n_positive))
@@ -394,7 +396,7 @@ def warn_of_former(layout: Layout, chip_set: str | None = None) -> None:
     with show_errors():
         if words := freshness.of_chips(layout, chip_set).words:
             with st.container(key="out-of-date", horizontal=True, vertical_alignment="center"):
-                st.warning(plain(words), icon=":material/warning:")
+                warn(words)
                 link("imagery", texts.CUT_AGAIN)
 
 

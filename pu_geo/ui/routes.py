@@ -10,35 +10,35 @@ import asyncio
 import hashlib
 import json
 import os
-import re
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cache, wraps
+from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from starlette.background import BackgroundTask
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import Convertor, IntegerConvertor, StringConvertor, register_url_convertor
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from pu_geo.errors import PuGeoError
+from pu_geo import jobs
+from pu_geo.errors import OutOfReach, PuGeoError
+from pu_geo.project.layout import Layout
+from pu_geo.project.model_files import SUFFIX
+from pu_geo.services.annotate import building_history, labeling, outlines, presence, ranking
+from pu_geo.services.damage_map import exporting
+from pu_geo.services.imagery import image_quality
+from pu_geo.services.project import projects
+from pu_geo.services.train import models
 from pu_geo.ui import texts
+from pu_geo.ui.components import scatter
 
 PREFIX = "/pugeo"
 BUNDLE = Path(__file__).parent / "frontend" / "dist" / "damage_view.js"
-_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,80}")
-_ID = re.compile(r"[a-z0-9_-]{1,64}")
-_LAYERS = ("pre", "post")
-_HIGHEST = 10**7  # of tile and sheet numbers
-_LONGEST_HERE, _LONGEST_OPERATIONS = 2_000, 2_000_000  # bytes; `posts.js` sends more in several messages
 _SLOWEST_MESSAGE_S = 15.0
 _AT_ONCE = 4  # messages of one kind that are stored or read at the same time; further ones wait, and map tiles do not
-_NOT_PACKED = "The files cannot be packed: {why}. Make room on this machine's disk, or copy them from the project's folder."
 _NEVER_KEPT = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 _LAST = {
     **_NEVER_KEPT,
@@ -47,270 +47,170 @@ _LAST = {
 # A report is shown as a page of its own: it may neither run scripts, load anything, nor reach what else this server has.
 _SANDBOX = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'"
 
-
-@dataclass(frozen=True)
-class Download:
-    """What a button downloads. `make` returns it."""
-
-    make: Callable[[], bytes | str]
-    file_name: str
-    media_type: str
+Found = bytes | Path | Mapping[str, Any] | Response | None
+Sender = Callable[..., Found]
+"""From a project, the query of the address and the parts of its path to what is sent: a file, numbers, JSON, or None where there is nothing."""
 
 
-Answering = Callable[[str, Mapping[str, Any]], Mapping[str, Any] | None]
+class _Text(StringConvertor):
+    """A part of an address that one expression describes."""
+
+    def __init__(self, regex: str) -> None:
+        self.regex = regex  # type: ignore[misc]
 
 
-def routes(
-    resolve: Callable[[str], Path | None],
-    scores: Callable[[str, str], bytes | None],
-    others_here: Answering | None = None,
-    operations: Answering | None = None,
-    building_history: Callable[[str, int], Mapping[str, Any] | None] | None = None,
-    shifts: Callable[[str], bytes | None] | None = None,
-    dots: Callable[[str, str, str, str], bytes | None] | None = None,
-    version_file: Callable[[str, str, str], Path | None] | None = None,
-    write_zip: Callable[[str, str, Path], object] | None = None,
-    geometry_v: Callable[[str], str | None] | None = None,
-    downloads: Callable[[str], Download | None] | None = None,
-    outlines: Callable[[str], bytes | None] | None = None,
-    outline_tile: Callable[[str, str, int], bytes | None] | None = None,
-) -> list[Route]:
-    """Build the routes that `st.App(routes=...)` takes.
+class _Count(IntegerConvertor):
+    """A number in an address. Python refuses to read one of thousands of digits, so longer ones are no address of ours."""
 
-    All are called in worker threads, and return None for a token that nobody handed out and for what does not exist.
+    regex = "[0-9]{1,8}"
 
-    Args:
-        resolve: token to project folder.
-        scores: (token, score_id) to little-endian float32 bytes, one number a building of the footprint file, NaN where
-            there is none. "like-7" asks how far each one is from building 7 of that file.
-        others_here: (token, where a browser is) to what it does not know yet; see `services.annotate.presence`.
-        operations: (token, operations of a browser) to how far they are stored; see `labeling.store_operations`. Raises
-            PuGeoError where they cannot be stored now.
-        building_history: (token, place of a building) to what is known of it.
-        shifts: token to the shifts of all buildings, see `image_quality.shifts_for_browser`.
-        dots: (token, run, what, by) to numbers of the dots of a scatter, see `components.scatter`.
-        version_file: (token, version, name) to the file of an exported version, see `exporting.version_file`.
-        write_zip: (token, version, file to write); see `exporting.write_zip`.
-        geometry_v: token to the name of the footprints' state, see `ranking.geometry_v`. What is sent in their order is asked for with it,
-            `g` in the address, and refused once it is another.
-        downloads: name of a button to what it downloads, see `components.download`.
-        outlines: token to what the map needs of all buildings before it fetches outlines, see `annotate.outlines`.
-        outline_tile: (token, hash of all outlines, number) to a map tile of outlines.
-    """
-    sent = _Sender(
-        resolve, scores, shifts, building_history, dots, version_file, write_zip, geometry_v, outlines, outline_tile
-    )
-    project = PREFIX + "/{token}"
-    register_url_convertor("count", _Count())
+
+_PARTS: dict[str, Convertor[Any]] = {
+    "token": _Text("[A-Za-z0-9_-]{1,80}"), "word": _Text("[a-z0-9_-]{1,64}"), "layer": _Text("(?:pre|post|layers/[a-z0-9_-]{1,64})"),
+    "count": _Count(),
+}  # fmt: skip
+
+
+def _file(layout: Layout, *parts: str) -> Path | None:
+    path = layout.path(*parts)
+    return path if path.is_file() and os.access(path, os.R_OK) else None
+
+
+def _tile(layout: Layout, _: Mapping[str, str], layer: str, z: int, x: int, y: int) -> Found:
+    found = _file(layout, "quicklooks", layer, str(z), str(x), f"{y}.jpg")
+    if found is not None or not _file(layout, "quicklooks", layer, "pyramid.json"):
+        return found
+    empty = _nothing()
+    empty.headers["Pu-Geo-Empty"] = "1"  # not a project or pyramid that is gone: there is no data here
+    return empty
+
+
+def _version(layout: Layout, query: Mapping[str, str], version: str, name: str) -> Found:
+    """Send a file of an exported version: the report to be read, all else to be kept."""
+    path = exporting.version_file(layout, version, name)
+    if path is None:
+        return None
+    if path.suffix == ".html" and "download" not in query:
+        return FileResponse(path, media_type="text/html", headers={"Content-Security-Policy": _SANDBOX})
+    return FileResponse(path, media_type="application/octet-stream", filename=f"{version}_{name}")
+
+
+def _version_zip(layout: Layout, _: Mapping[str, str], version: str) -> Found:
+    with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
+        path = Path(file.name)
+    is_whole = False
+    try:
+        is_whole = exporting.write_zip(layout, version, path)
+    finally:
+        if not is_whole:
+            path.unlink(missing_ok=True)
+    gone, name = BackgroundTask(path.unlink, missing_ok=True), f"damage_map_{version}.zip"
+    return FileResponse(path, filename=name, headers=_NEVER_KEPT, background=gone) if is_whole else None
+
+
+def _log(layout: Layout, _: Mapping[str, str], job_id: str) -> Found:
+    folder = jobs.folder_of(layout, job_id)
+    return _kept("\n".join([*jobs.event_lines(folder), jobs.worker_log(folder)]), f"{job_id}.log")
+
+
+def _kept(content: bytes | str, name: str) -> Response:
+    """Send a file that a browser keeps under a name."""
+    headers = {**_NEVER_KEPT, "Content-Disposition": f'attachment; filename="{name}"'}
+    return Response(content, media_type="application/octet-stream", headers=headers)
+
+
+IN_ORDER: dict[str, Sender] = {
+    "outlines.bin": lambda layout, _: outlines.first_part(layout),
+    "scores/{score_id:word}.bin": lambda layout, _, score_id: ranking.scores_for_browser(layout, score_id),
+    "similar/{building:count}.f32": lambda layout, _, place: ranking.scores_for_browser(layout, f"like-{place}"),
+    "shifts.bin": lambda layout, _: image_quality.shifts_for_browser(layout),
+    "dots/{run_id:word}/{what:word}.bin": lambda layout, query, run_id, what: scatter.dots(
+        layout, run_id, what, query.get("by", "")
+    ),
+    "story/{building:count}.json": lambda layout, _, place: building_history.building_history(layout, place),
+}
+"""What is in the order of the footprints. It is refused where they are not those that `g` in the address names, see `ranking.geometry_v`."""
+SENT: dict[str, Sender] = {
+    "tiles/{layer:layer}/{z:count}/{x:count}/{y:count}.jpg": _tile,
+    "outlines/{name:word}/{n:count}.bin": lambda layout, _, name, n: outlines.tile(layout, name, n),
+    "sheets/{chip_set:word}/{n:count}.jpg": lambda layout, _, name, n: _file(
+        layout, "chips", f"{name}.sheets", f"{n:04d}.jpg"
+    ),
+    "exports/{version:word}.zip": _version_zip,
+    "exports/{version:word}/{name}": _version,
+    "jobs/{job_id:word}.log": _log,
+    "models/{run_id:word}": lambda layout, _, run_id: _kept(models.model_file(layout, run_id), f"{run_id}{SUFFIX}"),
+}
+"""What else is sent of a project, by its address."""
+Answer = Callable[[Layout, Mapping[str, Any]], Mapping[str, Any] | None]
+ANSWERED: dict[str, tuple[Answer, int]] = {
+    "here": (presence.exchange, 2_000),
+    "operations": (labeling.store_operations, 2_000_000),
+}
+"""What answers a browser's messages, and how many bytes one may have; `posts.js` sends more in several."""
+
+
+def routes() -> list[Route]:
+    """Build the routes that `st.App(routes=...)` takes."""
+    for name, part in _PARTS.items():
+        register_url_convertor(name, part)
+    project = PREFIX + "/{token:token}/"
     return [
         Route(PREFIX + "/assets/damage_view.js", _bundle),
-        Route(PREFIX + "/downloads/{name}", _download(downloads)),
-        Route(project + "/tiles/{layer}/{z:count}/{x:count}/{y:count}.jpg", sent.tile),
-        Route(project + "/tiles/layers/{name}/{z:count}/{x:count}/{y:count}.jpg", sent.layer_tile),
-        Route(project + "/outlines.bin", sent.outlines),
-        Route(project + "/outlines/{name}/{n:count}.bin", sent.outline_tile),
-        Route(project + "/sheets/{chip_set}/{n:count}.jpg", sent.sheet),
-        Route(project + "/scores/{score_id}.bin", sent.scores),
-        Route(project + "/shifts.bin", sent.shifts),
-        Route(project + "/dots/{run_id}/{what}.bin", sent.dots),
-        Route(project + "/exports/{version}.zip", sent.version_zip),
-        Route(project + "/exports/{version}/{name}", sent.version),
-        Route(project + "/similar/{building:count}.f32", sent.similar),
-        Route(project + "/story/{building:count}.json", sent.history),
-        Route(project + "/here", _answering(others_here, _LONGEST_HERE), methods=["POST"]),
-        Route(project + "/operations", _answering(operations, _LONGEST_OPERATIONS), methods=["POST"]),
-        Route(PREFIX + "/{rest:path}", _unknown),  # else Streamlit would answer with its page
+        *(Route(project + address, _sending(send, is_in_order=True)) for address, send in IN_ORDER.items()),
+        *(Route(project + address, _sending(send, is_in_order=False)) for address, send in SENT.items()),
+        *(Route(project + address, _answering(*by), methods=["POST"]) for address, by in ANSWERED.items()),
+        Route(PREFIX + "/{rest:path}", lambda _: _nothing()),  # else Streamlit would answer with its page
     ]
 
 
-def _or_not_now(respond: Callable[[_Sender, Request], Response]) -> Callable[[_Sender, Request], Response]:
-    """Make a route answer 503 where the project is held by another program, is damaged, or has lost a file."""
+def _sending(send: Sender, *, is_in_order: bool) -> Callable[[Request], Response]:
+    """Make a route that sends something of a project. No coroutine: Starlette runs it in a thread, so a slow disk holds up nobody.
 
-    @wraps(respond)
-    def answer(sender: _Sender, request: Request) -> Response:
-        try:
-            return respond(sender, request)
-        except PuGeoError as error:
-            return Response(f"{error.problem} {error.hint}", 503, media_type="text/plain", headers=_NEVER_KEPT)
-
-    return answer
-
-
-def _in_footprint_order(respond: Callable[[_Sender, Request], Response]) -> Callable[[_Sender, Request], Response]:
-    """Make a route answer 409 where the footprints are not those of the address, or change meanwhile: their order may be another.
-
-    An address without `g` is answered, and no browser keeps the answer.
+    It answers 404 where there is nothing, or a link leads elsewhere; 503 where the project is held by another program, is damaged, or has lost a
+    file; and 409 where the footprints are not those of the address, or change meanwhile. An address without `g` is answered, and kept by nobody.
     """
 
-    @wraps(respond)
-    def answer(sender: _Sender, request: Request) -> Response:
-        if sender.geometry_v_of is None or sender._folder(request) is None:
-            return respond(sender, request)
-        token, named = request.path_params["token"], request.query_params.get("g")
-        before = sender.geometry_v_of(token)
-        found = respond(sender, request) if named in (None, before) else None
-        if found is None or sender.geometry_v_of(token) != before:
-            return Response(texts.FOOTPRINTS_CHANGED, 409, media_type="text/plain", headers=_NEVER_KEPT)
-        if named is None and found.status_code == 200:
-            found.headers["Cache-Control"] = _NEVER_KEPT["Cache-Control"]
-        return found
+    def answer(request: Request, layout: Layout, parts: list[Any]) -> Response:
+        named = request.query_params.get("g")
+        before = ranking.geometry_v(layout) if is_in_order else named
+        if named in (None, before):
+            found = send(layout, request.query_params, *parts)
+            if not is_in_order or ranking.geometry_v(layout) == before:
+                return _response(request, found, is_kept=not is_in_order or named is not None)
+        return _words(texts.FOOTPRINTS_CHANGED, 409)
 
-    return answer
-
-
-@dataclass(frozen=True)
-class _Sender:
-    """Answers for projects. Plain methods, not coroutines: Starlette runs them in threads, so a slow disk holds up nobody."""
-
-    resolve: Callable[[str], Path | None]
-    scores_of: Callable[[str, str], bytes | None]
-    shifts_of: Callable[[str], bytes | None] | None
-    history_of: Callable[[str, int], Mapping[str, Any] | None] | None
-    dots_of: Callable[[str, str, str, str], bytes | None] | None
-    file_of: Callable[[str, str, str], Path | None] | None
-    zip_of: Callable[[str, str, Path], object] | None
-    geometry_v_of: Callable[[str], str | None] | None
-    outlines_of: Callable[[str], bytes | None] | None
-    outline_tile_of: Callable[[str, str, int], bytes | None] | None
-
-    @_or_not_now
-    def version(self, request: Request) -> Response:
-        """Send a file of an exported version: the report to be read, all else to be kept."""
-        version, name = request.path_params["version"], request.path_params["name"]
-        if self.file_of is None or self._folder(request) is None:
-            return _nothing()
-        path = self.file_of(request.path_params["token"], version, name)
-        if path is None:
-            return _nothing()
-        if path.suffix == ".html" and "download" not in request.query_params:
-            return FileResponse(
-                path, media_type="text/html", headers={**_headers(request), "Content-Security-Policy": _SANDBOX}
-            )
-        return FileResponse(
-            path, media_type="application/octet-stream", filename=f"{version}_{name}", headers=_headers(request)
-        )
-
-    def version_zip(self, request: Request) -> Response:
-        version = request.path_params["version"]
-        if self.zip_of is None or self._folder(request) is None:
-            return _nothing()
-        path = None
+    def respond(request: Request) -> Response:
+        token, *parts = request.path_params.values()
         try:
-            with tempfile.NamedTemporaryFile(suffix=".zip", delete=False) as file:
-                path = Path(file.name)
-            self.zip_of(request.path_params["token"], version, path)
-        except BaseException as error:
-            if path is not None:
-                path.unlink(missing_ok=True)
-            if isinstance(error, PuGeoError | FileNotFoundError):
-                return _nothing()
-            if isinstance(error, OSError):
-                return Response(
-                    _NOT_PACKED.format(why=error.strerror or error), 503, media_type="text/plain", headers=_NEVER_KEPT
-                )
-            raise
-        gone = BackgroundTask(path.unlink, missing_ok=True)
-        return FileResponse(
-            path, media_type="application/zip", filename=f"damage_map_{version}.zip", headers=_NEVER_KEPT, background=gone
-        )
-
-    @_or_not_now
-    def tile(self, request: Request) -> Response:
-        layer = request.path_params["layer"]
-        return self._tile(request, layer) if layer in _LAYERS else _nothing()
-
-    @_or_not_now
-    def layer_tile(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        return self._tile(request, f"layers/{name}") if _ID.fullmatch(name) else _nothing()
-
-    def _tile(self, request: Request, layer: str) -> Response:
-        z, x, y = (request.path_params[name] for name in ("z", "x", "y"))
-        if max(z, x, y) > _HIGHEST:
+            layout = projects.resolve(token)
+            return _nothing() if layout is None else answer(request, layout, parts)
+        except (OutOfReach, FileNotFoundError):
             return _nothing()
-        answer = self._file(request, f"quicklooks/{layer}/{z}/{x}/{y}.jpg", "image/jpeg")
-        folder = self._folder(request)
-        if answer.status_code == 404 and folder and (folder / "quicklooks" / layer / "pyramid.json").is_file():
-            answer.headers["Pu-Geo-Empty"] = "1"  # not a project or pyramid that is gone: there is no data here
-        return answer
+        except PuGeoError as error:
+            return _words(f"{error.problem} {error.hint}", 503)
+        except OSError as error:
+            return _words(texts.NOT_MADE.format(why=error.strerror or error), 503)
 
-    @_or_not_now
-    @_in_footprint_order
-    def outlines(self, request: Request) -> Response:
-        if self.outlines_of is None or self._folder(request) is None:
-            return _nothing()
-        return _bytes(request, self.outlines_of(request.path_params["token"]))
-
-    @_or_not_now
-    def outline_tile(self, request: Request) -> Response:
-        token, name, n = (request.path_params[each] for each in ("token", "name", "n"))
-        if self.outline_tile_of is None or not _ID.fullmatch(name) or n > _HIGHEST or self._folder(request) is None:
-            return _nothing()
-        return _bytes(request, self.outline_tile_of(token, name, n))
-
-    @_or_not_now
-    def sheet(self, request: Request) -> Response:
-        chip_set, n = request.path_params["chip_set"], request.path_params["n"]
-        if not _ID.fullmatch(chip_set) or n > _HIGHEST:
-            return _nothing()
-        return self._file(request, f"chips/{chip_set}.sheets/{n:04d}.jpg", "image/jpeg")
-
-    @_or_not_now
-    @_in_footprint_order
-    def similar(self, request: Request) -> Response:
-        return self._numbers(request, f"like-{request.path_params['building']}")
-
-    @_or_not_now
-    @_in_footprint_order
-    def scores(self, request: Request) -> Response:
-        return self._numbers(request, request.path_params["score_id"])
-
-    @_or_not_now
-    @_in_footprint_order
-    def shifts(self, request: Request) -> Response:
-        if self.shifts_of is None or self._folder(request) is None:
-            return _nothing()
-        return _bytes(request, self.shifts_of(request.path_params["token"]))
-
-    @_or_not_now
-    @_in_footprint_order
-    def dots(self, request: Request) -> Response:
-        token, run_id, what = (request.path_params[name] for name in ("token", "run_id", "what"))
-        is_known = _ID.fullmatch(run_id) and _ID.fullmatch(what) and self._folder(request)
-        if self.dots_of is None or not is_known:
-            return _nothing()
-        return _bytes(request, self.dots_of(token, run_id, what, request.query_params.get("by", "")))
-
-    @_or_not_now
-    @_in_footprint_order
-    def history(self, request: Request) -> Response:
-        token, place = request.path_params["token"], request.path_params["building"]
-        if self.history_of is None or not _TOKEN.fullmatch(token) or place > _HIGHEST:
-            return _nothing()
-        return _json(self.history_of(token, place), _headers(request))
-
-    def _numbers(self, request: Request, score_id: str) -> Response:
-        if not _ID.fullmatch(score_id) or self._folder(request) is None:
-            return _nothing()
-        return _bytes(request, self.scores_of(request.path_params["token"], score_id))
-
-    def _folder(self, request: Request) -> Path | None:
-        token = request.path_params["token"]
-        return self.resolve(token) if _TOKEN.fullmatch(token) else None
-
-    def _file(self, request: Request, name: str, media_type: str) -> Response:
-        folder = self._folder(request)
-        if folder is None:
-            return _nothing()
-        path = (folder / name).resolve()
-        if not path.is_relative_to(folder.resolve()) or not (
-            path.is_file() and os.access(path, os.R_OK)
-        ):  # a link inside must not lead outside
-            return _nothing()
-        return FileResponse(path, media_type=media_type, headers=_headers(request))
+    return respond
 
 
-def _answering(answer: Answering | None, longest: int) -> Callable[[Request], Awaitable[Response]]:
+def _response(request: Request, found: Found, *, is_kept: bool) -> Response:
+    if found is None:
+        return _nothing()
+    headers = _headers(request) if is_kept else {**_headers(request), "Cache-Control": _NEVER_KEPT["Cache-Control"]}
+    if isinstance(found, Response):
+        for name, value in headers.items():
+            found.headers.setdefault(name, value)
+        return found
+    if isinstance(found, Path):
+        return FileResponse(found, media_type="image/jpeg", headers=headers)
+    if isinstance(found, bytes):  # as it is: the server would take seconds to compress 30 MB for a browser on this machine
+        return Response(found, media_type="application/octet-stream", headers={**headers, "Content-Encoding": "identity"})
+    return _json(found, headers)
+
+
+def _answering(answer: Answer, longest: int) -> Callable[[Request], Awaitable[Response]]:
     """Make a route that takes JSON and answers in JSON; another site's page may not ask, for it cannot send JSON here.
 
     Messages are read and answered by few threads of their own: while another program holds a project's file, they wait, and
@@ -319,17 +219,20 @@ def _answering(answer: Answering | None, longest: int) -> Callable[[Request], Aw
     threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="messages")
 
     def respond(token: str, body: bytes) -> Response:
-        message = _decoded(body)
-        if answer is None or message is None:
+        try:
+            message, layout = json.loads(body), projects.resolve(token)
+        except (ValueError, RecursionError):
+            return _nothing()
+        if layout is None or not isinstance(message, dict):
             return _nothing()
         try:
-            return _json(answer(token, message), _NEVER_KEPT)
+            found = answer(layout, message)
+            return _nothing() if found is None else _json(found, _NEVER_KEPT)
         except PuGeoError as error:
             return _json({"problem": error.problem, "hint": error.hint}, _NEVER_KEPT, 503)
 
     async def receive(request: Request) -> Response:
-        token = request.path_params["token"]
-        if answer is None or not _is_json(request) or not _TOKEN.fullmatch(token):
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return _nothing()
         try:
             async with asyncio.timeout(_SLOWEST_MESSAGE_S):
@@ -341,6 +244,7 @@ def _answering(answer: Answering | None, longest: int) -> Callable[[Request], Aw
             return _nothing()  # nobody reads it
         if body is None:
             return _json({"problem": texts.TOO_LONG.format(most=longest), "hint": texts.SHORTER}, _NEVER_KEPT, 413)
+        token = request.path_params["token"]
         return await asyncio.get_running_loop().run_in_executor(threads, respond, token, body)
 
     return receive
@@ -359,54 +263,10 @@ async def _body(request: Request, longest: int) -> bytes | None:
     return bytes(body) if n_bytes <= longest else None
 
 
-def _is_json(request: Request) -> bool:
-    return request.headers.get("content-type", "").partition(";")[0].strip() == "application/json"
-
-
-class _Count(Convertor[int]):
-    """A number in an address. Python refuses to read one of thousands of digits, so longer ones are no address of ours."""
-
-    regex = "[0-9]{1,9}"
-
-    def convert(self, value: str) -> int:
-        return int(value)
-
-    def to_string(self, value: int) -> str:
-        return str(value)
-
-
-def _decoded(body: bytes) -> dict[str, Any] | None:
-    try:
-        message = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return message if isinstance(message, dict) else None
-
-
 def _bundle(request: Request) -> Response:
     if not BUNDLE.is_file():
         return _nothing()
     return FileResponse(BUNDLE, media_type="text/javascript", headers=_headers(request))
-
-
-def _download(find: Callable[[str], Download | None] | None) -> Callable[[Request], Response]:
-    """Make the route of files that a button makes; words where it cannot be made, or where nobody has the button any more."""
-
-    def respond(request: Request) -> Response:
-        found = find(request.path_params["name"]) if find is not None else None
-        if found is None:
-            return Response(texts.NO_DOWNLOAD, 404, media_type="text/plain", headers=_NEVER_KEPT)
-        try:
-            content = found.make()
-        except PuGeoError as error:
-            return Response(f"{error.problem} {error.hint}", 503, media_type="text/plain", headers=_NEVER_KEPT)
-        except OSError as error:
-            words = texts.NOT_MADE.format(why=error.strerror or error)
-            return Response(words, 503, media_type="text/plain", headers=_NEVER_KEPT)
-        name = f"attachment; filename*=UTF-8''{quote(found.file_name, safe='')}"
-        return Response(content, media_type=found.media_type, headers=_NEVER_KEPT | {"Content-Disposition": name})
-
-    return respond
 
 
 def bundle_url() -> str:
@@ -429,23 +289,13 @@ def _headers(request: Request) -> dict[str, str]:
     }
 
 
-def _json(found: Mapping[str, Any] | None, headers: Mapping[str, str], status: int = 200) -> Response:
-    if found is None:
-        return _nothing()
+def _json(found: Mapping[str, Any], headers: Mapping[str, str], status: int = 200) -> Response:
     return Response(json.dumps(found), status, media_type="application/json", headers=headers)
 
 
-def _bytes(request: Request, content: bytes | None) -> Response:
-    """Send numbers as they are: the server would take seconds to compress 30 MB that it sends to a browser on this machine."""
-    if content is None:
-        return _nothing()
-    plain = {"Content-Encoding": "identity"}
-    return Response(content, media_type="application/octet-stream", headers=_headers(request) | plain)
-
-
-def _unknown(request: Request) -> Response:
-    return _nothing()
+def _words(words: str, status: int) -> Response:
+    return Response(words, status, media_type="text/plain", headers=_NEVER_KEPT)
 
 
 def _nothing() -> Response:
-    return Response("Not found", 404, media_type="text/plain", headers=_NEVER_KEPT)
+    return _words("Not found", 404)

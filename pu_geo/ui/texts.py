@@ -23,7 +23,6 @@ OTHER_SITE = (
     "Another website's page asked for this, so PU-Geo refused. Open PU-Geo in a tab of its own, by the address that it printed in "
     "its terminal."
 )
-NO_DOWNLOAD = "Nothing is downloaded under this address any more. Go back to the page and click its button again."
 NOT_MADE = (
     "The file could not be made: {why}. See that the disk has room and can be read, then go back and click the button again."
 )

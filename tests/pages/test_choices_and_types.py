@@ -162,10 +162,11 @@ def test_tab_and_color_are_there_only_where_the_run_scores_types(typed: Layout) 
 def test_the_map_gets_who_says_so_of_each_building(typed: Layout) -> None:
     name_types(typed, CLICKED)
     found = here(typed)
-    for one, layer in zip(found.types, type_panel.layers(found), strict=True):
-        assert (len(layer.people), len(layer.score)) == (one.n_by_people, one.n_by_score)
+    for one in found.types:
+        people, score = found.with_type(one)
+        assert (len(people), len(score)) == (one.n_by_people, one.n_by_score)
         states = dict(zip(found.ids, one.states, strict=True))
-        assert {states[building] for building in (*layer.people, *layer.score)} == {"yes"}
+        assert {states[building] for building in (*people, *score)} == {"yes"}
 
 
 def test_before_an_export_the_types_are_counted_and_doubted(typed: Layout) -> None:

@@ -22,7 +22,7 @@ PATHS = (
     "/", "/annotate?project={t}", "/pugeo/{t}/tiles/post/0/0/0.jpg", "/pugeo/{t}/outlines/0a1b/0.bin", "/pugeo/{t}/sheets/main/0.jpg",
     "/pugeo/{t}/scores/like-3.bin", "/pugeo/{t}/shifts.bin", "/pugeo/{t}/dots/latest/pca.bin?by=score", "/pugeo/{t}/exports/v1.zip",
     "/pugeo/{t}/exports/v1/report.html", "/pugeo/{t}/similar/3.f32", "/pugeo/{t}/story/3.json", "/pugeo/{t}/here",
-    "/pugeo/{t}/operations", "/pugeo/downloads/0a", "/pugeo/assets/damage_view.js", "/_stcore/health", "/_stcore/host-config",
+    "/pugeo/{t}/operations", "/pugeo/{t}/models/run-1", "/pugeo/assets/damage_view.js", "/_stcore/health", "/_stcore/host-config",
     "/_stcore/upload_file/s/f", "/_stcore/stream", "/media/x.png", "/static/js/x.js", "/_stcore/metrics", "/component/x/y",
     "/_stcore/bidi-components/x/y", "/_stcore/agent/interact", "/_stcore/agent/mcp",
 )  # fmt: skip

@@ -13,12 +13,17 @@ import pytest
 from route_parts import get
 from starlette.applications import Starlette
 
-from pu_geo.errors import PuGeoError
+from pu_geo.errors import ModelError, PuGeoError
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map.exporting import version_file, write_zip
+from pu_geo.services.annotate import building_history, outlines, ranking
+from pu_geo.services.damage_map import exporting
+from pu_geo.services.imagery import image_quality
+from pu_geo.services.project import projects
+from pu_geo.services.train import models
 from pu_geo.ui import routes as ui_routes
 from pu_geo.ui import texts
-from pu_geo.ui.routes import Download, routes
+from pu_geo.ui.components import scatter
+from pu_geo.ui.routes import routes
 
 TOKEN = "p-1"
 JSON = {"content-type": "application/json"}
@@ -41,16 +46,21 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def app_of(project: Path, scores: Callable[[str, str], bytes | None] = lambda *_: None, **more: Any) -> Starlette:
-    return Starlette(routes=routes(lambda token: project if token == TOKEN else None, scores, **more))
-
-
 @pytest.fixture
-def app(project: Path) -> Starlette:
-    return app_of(
-        project, lambda token, score_id: SCORES if (token, score_id) == (TOKEN, "run-1") else None,
-        shifts=lambda token: b"12345", outlines=lambda token: b"first", outline_tile=lambda token, name, n: f"{name} {n}".encode() if n < 9 else None,
-    )  # fmt: skip
+def app(project: Path, monkeypatch: pytest.MonkeyPatch) -> Starlette:
+    """The routes of one project, and of what services give for it."""
+    monkeypatch.setattr(projects, "resolve", lambda token: Layout(project) if token == TOKEN else None)
+    for room, name, made in (
+        (ranking, "geometry_v", lambda _: "2-b"),
+        (ranking, "scores_for_browser", lambda _, score_id: SCORES if score_id in ("run-1", "like-0") else None),
+        (image_quality, "shifts_for_browser", lambda _: b"12345"),
+        (outlines, "first_part", lambda _: b"first"),
+        (outlines, "tile", lambda _, name, n: f"{name} {n}".encode() if n < 9 else None),
+        (scatter, "dots", lambda _, *which: None if "nothing" in which else " ".join(which).encode()),
+        (building_history, "building_history", lambda _, place: {"building_id": "b0"} if place == 0 else None),
+    ):
+        monkeypatch.setattr(room, name, made)
+    return Starlette(routes=routes())
 
 
 @pytest.mark.parametrize(
@@ -58,11 +68,11 @@ def app(project: Path) -> Starlette:
     [
         ("/pugeo/p-1/tiles/post/0/0/0.jpg", b"tile", "image/jpeg"),
         ("/pugeo/p-1/tiles/layers/sar-post/0/0/0.jpg", b"of SAR", "image/jpeg"),
-        ("/pugeo/p-1/outlines.bin", b"first", "application/octet-stream"),
+        ("/pugeo/p-1/outlines.bin?g=2-b", b"first", "application/octet-stream"),
         ("/pugeo/p-1/outlines/0a1b/7.bin", b"0a1b 7", "application/octet-stream"),
         ("/pugeo/p-1/sheets/main/0.jpg", b"sheet", "image/jpeg"),
-        ("/pugeo/p-1/scores/run-1.bin", SCORES, "application/octet-stream"),
-        ("/pugeo/p-1/shifts.bin", b"12345", "application/octet-stream"),
+        ("/pugeo/p-1/scores/run-1.bin?g=2-b", SCORES, "application/octet-stream"),
+        ("/pugeo/p-1/shifts.bin?g=2-b", b"12345", "application/octet-stream"),
     ],
 )
 def test_each_route_sends_its_file(app: Starlette, url: str, content: bytes, kind: str) -> None:
@@ -70,7 +80,7 @@ def test_each_route_sends_its_file(app: Starlette, url: str, content: bytes, kin
     assert (status, body, headers["content-type"].split(";")[0]) == (200, content, kind)
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["cache-control"] == "private, no-cache"
-    _, versioned, _ = get(app, f"{url}?v=7")
+    _, versioned, _ = get(app, f"{url}{'&' if '?' in url else '?'}v=7")
     assert "immutable" in versioned["cache-control"]
     assert "private" in versioned["cache-control"]
 
@@ -88,7 +98,7 @@ def test_anything_else_is_not_found(app: Starlette, project: Path) -> None:
         "p-1/tiles/post/99999999999999999999/0/0.jpg", "p-1/tiles/post/0/0/0.jpg%00.png", "p-1/sheets/../0.jpg",
         "p-1/sheets/..%2f..%2fmain/0.jpg", "p-1/sheets/MAIN/0.jpg", "p-1/sheets/main.sheets/0.jpg", "p-1/sheets/main%00/0.jpg",
         "p-1/sheets/main/index.json", "p-1/sheets/../index.json", "p-1/sheets/main/9.jpg", "p-1/scores/run-2.bin",
-        "p-1/scores/..%2frun-1.bin", "other/shifts.bin", "p-1/dots/run-1/pca.bin", "p-1/project.gpkg", "assets/../routes.py", "downloads/0a",
+        "p-1/scores/..%2frun-1.bin", "other/shifts.bin", "p-1/dots/run-1/nothing.bin", "p-1/dots/..%2Fsecret/pca.bin", "p-1/dots/run-1/P.bin", "p-1/project.gpkg", "assets/../routes.py", "p-1/jobs/..%2fsecret.log", "p-1/models/..%2fsecret",
     ):  # fmt: skip
         status, _, body = get(app, f"/pugeo/{url}")
         assert (status, b"secret" in body) == (404, False), url
@@ -97,7 +107,6 @@ def test_anything_else_is_not_found(app: Starlette, project: Path) -> None:
             assert get(app, f"/pugeo/p-1/{url.format(n='9' * digits)}")[0] == 404
     status, headers, body = get(app, "/pugeo/p-1/nothing/here")
     assert (status, headers["cache-control"], body) == (404, "no-store", b"Not found"), "it never reaches Streamlit"
-    assert get(app, "/pugeo/p-1/here", "POST", b"{}", JSON)[0] == 404, "where there are no news"
     assert get(app, "/pugeo/p-1/outlines.bin", "POST")[0] == 405
 
 
@@ -114,15 +123,19 @@ def test_a_tile_without_data_differs_from_one_that_is_not_here_now(app: Starlett
 
 
 @pytest.fixture
-def telling(project: Path) -> Starlette:
-    return app_of(project, others_here=lambda token, said: {"token": token, "said": dict(said)})
+def telling(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> Starlette:
+    def answer(layout: Layout, said: dict[str, Any]) -> dict[str, Any]:
+        return {"project": layout.folder.name, "said": said}
+
+    monkeypatch.setitem(ui_routes.ANSWERED, "here", (answer, ui_routes.ANSWERED["here"][1]))
+    return Starlette(routes=routes())
 
 
 def test_a_browser_may_tell_where_it_is_in_words_that_make_sense(telling: Starlette) -> None:
     body = b'{"session": "s", "analyst": "ann", "building": 3, "since": 0}'
     status, headers, answer = get(telling, "/pugeo/p-1/here", "POST", body, JSON)
     assert (status, headers["cache-control"]) == (200, "no-store")
-    assert json.loads(answer) == {"token": "p-1", "said": json.loads(body)}
+    assert json.loads(answer) == {"project": "town.pugeo", "said": json.loads(body)}
     for headers in ({"content-type": "text/plain"}, {}):  # text is what another site's page can send
         assert get(telling, "/pugeo/p-1/here", "POST", b"{}", headers)[0] == 404
     for wrong in (b"[]", b"{", b"[" * 1900):
@@ -143,27 +156,22 @@ def test_a_message_that_is_long_or_does_not_end_is_refused_in_words(
     assert "nothing of it was stored" in json.loads(body)["problem"]
 
 
-def test_what_cannot_be_stored_now_says_why(project: Path) -> None:
-    def full(token: str, said: object) -> None:
+def test_what_cannot_be_stored_now_says_why(app: Starlette, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(layout: Layout, said: object) -> None:
         raise PuGeoError("The disk is full.", "Free some space.")
 
-    status, _, body = get(app_of(project, operations=full), "/pugeo/p-1/operations", "POST", b"{}", JSON)
+    monkeypatch.setitem(ui_routes.ANSWERED, "operations", (full, 9))
+    status, _, body = get(Starlette(routes=routes()), "/pugeo/p-1/operations", "POST", b"{}", JSON)
     assert (status, json.loads(body)["problem"]) == (503, "The disk is full.")
 
 
 IN_ORDER = ["outlines.bin", "scores/run-1.bin", "similar/0.f32", "shifts.bin", "dots/run-1/pca.bin", "story/0.json"]
 
 
-def app_in_order(project: Path, geometry_v: Callable[[str], str | None]) -> Starlette:
-    return app_of(
-        project, lambda *_: SCORES, shifts=lambda _: SCORES, dots=lambda *_: SCORES, building_history=lambda *_: {},
-        geometry_v=geometry_v, outlines=lambda _: b"first",
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize("name", IN_ORDER)
-def test_what_is_in_the_order_of_footprints_is_refused_to_who_has_others(project: Path, name: str) -> None:
-    app = app_in_order(project, lambda _: "2-b")
+def test_what_is_in_the_order_of_footprints_is_refused_to_who_has_others(
+    app: Starlette, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     status, headers, _ = get(app, f"/pugeo/{TOKEN}/{name}?v=1&g=2-b")
     assert (status, "immutable" in headers["cache-control"]) == (200, True)
     status, headers, body = get(app, f"/pugeo/{TOKEN}/{name}?v=1&g=1-a")
@@ -171,67 +179,48 @@ def test_what_is_in_the_order_of_footprints_is_refused_to_who_has_others(project
     status, headers, _ = get(app, f"/pugeo/{TOKEN}/{name}?v=1")
     assert (status, headers["cache-control"]) == (200, "no-store"), "an address that names no footprints is kept by nobody"
     while_it_is_made = iter(["1-a", "2-b"])
-    app = app_in_order(project, lambda _: next(while_it_is_made))
+    monkeypatch.setattr(ranking, "geometry_v", lambda _: next(while_it_is_made))
     assert get(app, f"/pugeo/{TOKEN}/{name}?v=1&g=1-a")[0] == 409
 
 
-def test_dots_are_sent_for_names_that_can_be(project: Path) -> None:
-    asked: list[tuple[str, ...]] = []
-
-    def found(*what: str) -> bytes | None:
-        asked.append(what)
-        return None if "nothing" in what else SCORES
-
-    app = app_of(project, dots=found)
-    status, headers, body = get(app, "/pugeo/p-1/dots/run-1/color.bin?by=attribute%3ADamage%20class&v=3")
-    assert (status, body, "immutable" in headers["cache-control"]) == (200, SCORES, True)
-    for url in ("p-2/dots/run-1/pca", "p-1/dots/..%2Fsecret/pca", "p-1/dots/run-1/P", "p-1/dots/run-1/nothing"):
-        assert get(app, f"/pugeo/{url}.bin")[0] == 404, url
-    of_dots = [("p-1", "run-1", "color", "attribute:Damage class"), ("p-1", "run-1", "nothing", "")]
-    assert asked == of_dots
+def test_dots_are_sent_by_what_they_are_colored_by(app: Starlette) -> None:
+    status, _, body = get(app, "/pugeo/p-1/dots/run-1/color.bin?by=attribute%3ADamage%20class")
+    assert (status, body) == (200, b"run-1 color attribute:Damage class")
 
 
-def test_what_a_button_downloads_is_made_when_it_is_asked_for(project: Path) -> None:
-    made = iter([b"0", b"1"])
+def test_a_model_and_a_log_are_downloaded_and_what_cannot_be_made_says_why(
+    app: Starlette, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Callable[[], bytes]] = [lambda: b"0", lambda: b"1"]
 
     def fail(error: Exception) -> bytes:
         raise error
 
-    damaged, full = PuGeoError("It is damaged.", "Train again."), OSError(28, "No space left on device")
-    found = {
-        "0a": Download(lambda: next(made), 'Überflutung\r\n "1".csv', "text/csv"),
-        "0b": Download(lambda: fail(damaged), "x.zip", "application/zip"),
-        "0d": Download(lambda: fail(full), "x.zip", "application/zip"),
-    }
-    app = app_of(project, downloads=found.get)
+    monkeypatch.setattr(models, "model_file", lambda *_: made.pop(0)())
     for content in (b"0", b"1"):
-        status, headers, body = get(app, "/pugeo/downloads/0a")
+        status, headers, body = get(app, "/pugeo/p-1/models/run-1?v=1")
         assert (status, body, headers["cache-control"]) == (200, content, "no-store")
-        assert headers["content-type"].startswith("text/csv")
-        named = headers["content-disposition"]
-        assert named == "attachment; filename*=UTF-8''%C3%9Cberflutung%0D%0A%20%221%22.csv"
-    status, headers, body = get(app, "/pugeo/downloads/0b")
+        assert headers["content-disposition"].startswith('attachment; filename="run-1.')
+    made += [
+        lambda: fail(ModelError("It is damaged.", "Train again.")),
+        lambda: fail(OSError(28, "No space left on device")),
+    ]
+    status, headers, body = get(app, "/pugeo/p-1/models/run-1")
     assert (status, body.decode(), headers.get("content-disposition")) == (503, "It is damaged. Train again.", None)
-    status, _, body = get(app, "/pugeo/downloads/0d")
+    status, _, body = get(app, "/pugeo/p-1/models/run-1")
     assert (status, b"could not be made: No space left on device. See that" in body) == (503, True)
-    for name in ("0c", "..%2f0a", "0a/0a"):
-        assert get(app, f"/pugeo/downloads/{name}")[0] == 404
+    (project / "jobs" / "j-1").mkdir(parents=True)
+    (project / "jobs" / "j-1" / "spec.json").write_text("{}", encoding="utf-8")
+    status, headers, _ = get(app, "/pugeo/p-1/jobs/j-1.log")
+    assert (status, headers["content-disposition"]) == (200, 'attachment; filename="j-1.log"')
+    assert get(app, "/pugeo/p-1/jobs/j-2.log")[0] == 503
 
 
-@pytest.fixture
-def exporting(project: Path) -> Starlette:
+def test_a_report_opens_without_scripts_and_files_of_a_version_are_kept(app: Starlette, project: Path) -> None:
     for name, content in {"v1/report.html": b"<p>report", "v1/damage_map.csv": b"a,b", "secret": b"x"}.items():
         (project / "exports" / name).parent.mkdir(parents=True, exist_ok=True)
         (project / "exports" / name).write_bytes(content)
-    layout = Layout(project)
-    return app_of(
-        project, version_file=lambda token, version, name: version_file(layout, version, name),
-        write_zip=lambda token, version, out: write_zip(layout, version, out),
-    )  # fmt: skip
-
-
-def test_a_report_opens_without_scripts_and_files_of_a_version_are_kept(exporting: Starlette) -> None:
-    status, headers, content = get(exporting, "/pugeo/p-1/exports/v1/report.html")
+    status, headers, content = get(app, "/pugeo/p-1/exports/v1/report.html")
     assert (status, content, "content-disposition" in headers) == (200, b"<p>report", False)
     policy = headers["content-security-policy"]
     assert policy.startswith("sandbox ")
@@ -239,35 +228,31 @@ def test_a_report_opens_without_scripts_and_files_of_a_version_are_kept(exportin
     assert "allow-scripts" not in policy
     assert "allow-same-origin" not in policy
     for url, name in (("damage_map.csv", "v1_damage_map.csv"), ("report.html?download=1", "v1_report.html")):
-        status, headers, _ = get(exporting, f"/pugeo/p-1/exports/v1/{url}")
+        status, headers, _ = get(app, f"/pugeo/p-1/exports/v1/{url}")
         assert (status, headers["content-disposition"]) == (200, f'attachment; filename="{name}"')
-    status, headers, content = get(exporting, "/pugeo/p-1/exports/v1.zip")
-    assert (status, content[:2]) == (200, b"PK")
+    status, headers, content = get(app, "/pugeo/p-1/exports/v1.zip")
+    assert (status, content[:2], headers["cache-control"]) == (200, b"PK", "no-store")
     assert headers["content-disposition"] == 'attachment; filename="damage_map_v1.zip"'
     for url in (
         "p-1/exports/v1/..%2fsecret", "p-1/exports/v2/report.html", "p-1/exports/v2.zip", "p-1/exports/..zip", "p-2/exports/v1.zip",
         "p-2/exports/v1/report.html", "p-1/exports/v1/.lock",
     ):  # fmt: skip
-        assert get(exporting, f"/pugeo/{url}")[0] == 404, url
+        assert get(app, f"/pugeo/{url}")[0] == 404, url
 
 
 def test_a_zip_that_cannot_be_made_is_answered_in_words_and_leaves_no_file(
-    project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: Starlette, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    unknown = PuGeoError("No version.", "-")
-    for error, status in (
-        (OSError(28, "No space left on device"), 503),
-        (FileNotFoundError(2, "gone"), 404),
-        (unknown, 404),
-    ):
+    for error, status in ((OSError(28, "No space left on device"), 503), (FileNotFoundError(2, "gone"), 404)):
 
-        def fail(token: str, version: str, out: Path, error: Exception = error) -> None:
+        def fail(layout: Layout, version: str, out: Path, error: Exception = error) -> bool:
             out.write_bytes(b"half")
             raise error
 
-        found, _, content = get(app_of(project, write_zip=fail), "/pugeo/p-1/exports/v1.zip")
+        monkeypatch.setattr(exporting, "write_zip", fail)
+        found, _, content = get(app, "/pugeo/p-1/exports/v1.zip")
         assert found == status
-        assert status == 404 or b"No space left on device. Make room" in content
+        assert status == 404 or b"No space left on device. See that" in content
         assert not list((tmp_path / "temporary").iterdir())

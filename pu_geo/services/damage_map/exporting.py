@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pu_geo.errors import OutOfReach, ProjectError, PuGeoError
+from pu_geo.errors import OutOfReach, PuGeoError
 from pu_geo.project import versions
 from pu_geo.project.layout import Layout
 from pu_geo.services.damage_map.damage_map import DamageMap
@@ -110,14 +110,13 @@ def version_file(layout: Layout, version: str, name: str) -> Path | None:
     return None
 
 
-def write_zip(layout: Layout, version: str, out: Path) -> None:
-    """Write all files of a version into one zip file. Raises ProjectError if there is no such version."""
+def write_zip(layout: Layout, version: str, out: Path) -> bool:
+    """Write all files of a version into one zip file; return whether there is such a version."""
     folder = layout.exports / version
     if not _VERSION.fullmatch(version) or not folder.is_dir():
-        raise ProjectError(
-            f"There is no version {version!r} of the damage map.", "Choose one of the list on the Export tab."
-        )
+        return False
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=3) as zipped:
         for path in sorted(folder.iterdir()):
             if version_file(layout, version, path.name) is not None:
                 zipped.write(path, f"{layout.folder.stem}_{version}/{path.name}")
+    return True

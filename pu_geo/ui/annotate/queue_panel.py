@@ -155,17 +155,20 @@ def _banner(layout: Layout, check: Check, analyst: str) -> None:
                     texts.SEE_RESULT, type="primary", icon=":material/arrow_forward:", key="check-result",
                     on_click=frame.goes("damage_map", partial(_leave_for_result, leave)),
                 )  # fmt: skip
-        st.button(label, icon=":material/logout:", help=leave_words, key="check-leave", on_click=frame.does(leave))
+        frame.press(label, leave, icon=":material/logout:", help=leave_words, key="check-leave")
         _end(layout, check, analyst)
 
 
 def _end(layout: Layout, check: Check, analyst: str) -> None:
     """Draw the button that ends a check for all, where others have not left it."""
     if others := random_audits.others_in(layout, check, analyst):
-        st.button(
-            texts.END, icon=":material/stop_circle:", help=texts.END_HELP.format(names=frame.plain(", ".join(others))),
-            key="check-end", on_click=frame.does(partial(random_audits.end, layout, check.id)),
-        )  # fmt: skip
+        frame.press(
+            texts.END,
+            partial(random_audits.end, layout, check.id),
+            icon=":material/stop_circle:",
+            help=texts.END_HELP.format(names=frame.plain(", ".join(others))),
+            key="check-end",
+        )
 
 
 def _leave_for_result(leave: Callable[[], object]) -> None:
@@ -191,11 +194,11 @@ def _settings(layout: Layout, analyst: str, left: Check | None) -> None:
         if left is not None:
             resume = partial(random_audits.resume, layout, left.id, analyst)
             label = texts.RESUME_STOP if left.purpose == "stop" else texts.RESUME
-            st.button(label, icon=":material/fact_check:", key="check-resume", on_click=frame.does(resume))
+            frame.press(label, resume, icon=":material/fact_check:", key="check-resume")
             _end(layout, left, analyst)
         if left is None or not left.is_open:
             begin = partial(random_audits.begin_stop_check, layout, analyst)
-            st.button(texts.BEGIN_STOP, icon=":material/fact_check:", help=texts.BEGIN_STOP_HELP, on_click=frame.does(begin))
+            frame.press(texts.BEGIN_STOP, begin, icon=":material/fact_check:", help=texts.BEGIN_STOP_HELP)
 
 
 def _mix() -> queueing.Mix:

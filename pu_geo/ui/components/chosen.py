@@ -55,10 +55,9 @@ def run_box(layout: Layout, found: Sequence[RunFacts], key: str) -> RunFacts:
     newer = "" if shown.run_id == found[0].run_id else texts.NEWER.format(name=frame.plain(names[found[0].run_id]))
     st.caption(f"{texts.WHY.format(why=choices.WHY_WORDS[why].capitalize())}{newer}")
     if why == "person":
-        st.button(
-            texts.AUTOMATIC, key=f"{key}-auto", on_click=frame.does(lambda: choices.choose_automatically(layout)),
-            help=texts.AUTOMATIC_HELP,
-        )  # fmt: skip
+        frame.press(
+            texts.AUTOMATIC, lambda: choices.choose_automatically(layout), key=f"{key}-auto", help=texts.AUTOMATIC_HELP
+        )
     return shown
 
 

@@ -75,11 +75,15 @@ def browse_button(
         is_main: whether it is the main button of its screen.
     """
     picker = _Picker(key, title, kind, pick, several)
-    st.button(
-        label, key=f"{key}-browse", icon=":material/folder_open:", help=title, disabled=disabled,
+    frame.press(
+        label,
+        lambda: _open(picker),
+        key=f"{key}-browse",
+        icon=":material/folder_open:",
+        help=title,
+        disabled=disabled,
         type="primary" if is_main else "secondary",
-        on_click=frame.does(lambda: _open(picker)),
-    )  # fmt: skip
+    )
     if st.session_state.get(_OPEN) == key:
         st.dialog(title, width="large", on_dismiss=_close)(_draw)(picker)
 
@@ -176,10 +180,7 @@ def _ways(picker: _Picker, listing: Listing) -> None:
 
 
 def _goes(picker: _Picker, place: Place, key: str, *, icon: str, type: Literal["secondary", "tertiary"]) -> None:
-    st.button(
-        frame.plain(place.name), key=f"{picker.key}-{key}", icon=icon, type=type,
-        on_click=frame.does(partial(_go, picker, place.path)),
-    )  # fmt: skip
+    frame.press(frame.plain(place.name), partial(_go, picker, place.path), key=f"{picker.key}-{key}", icon=icon, type=type)
 
 
 def _rows(picker: _Picker, places: Sequence[Place], n: int, icon: str, act: Callable[[_Picker, Path], object]) -> None:
@@ -238,18 +239,23 @@ def _foot(picker: _Picker, listing: Listing) -> None:
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(texts.FORMATS[picker.kind])
             if picker.kind == "folders":
-                st.button(
-                    texts.USE_FOLDER, key=f"{picker.key}-use", type="primary",
-                    on_click=frame.does(lambda: _picked(picker, [str(listing.way[-1].path)])),
-                )  # fmt: skip
+                frame.press(
+                    texts.USE_FOLDER,
+                    lambda: _picked(picker, [str(listing.way[-1].path)]),
+                    key=f"{picker.key}-use",
+                    type="primary",
+                )
         return
     names = ["/".join(Path(path).parts[-2:]) for path in picker.chosen]
     st.caption(frame.plain(texts.chosen(names)) if names else texts.FORMATS[picker.kind])
     with st.container(horizontal=True):
-        st.button(
-            texts.add_files(len(picker.chosen)), key=f"{picker.key}-add", type="primary", disabled=not picker.chosen,
-            on_click=frame.does(lambda: _picked(picker, list(picker.chosen))),
-        )  # fmt: skip
+        frame.press(
+            texts.add_files(len(picker.chosen)),
+            lambda: _picked(picker, list(picker.chosen)),
+            key=f"{picker.key}-add",
+            type="primary",
+            disabled=not picker.chosen,
+        )
         if listing.files:
             st.button(
                 texts.SELECT_ALL.format(n=len(listing.files)), key=f"{picker.key}-all",

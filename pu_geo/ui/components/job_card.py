@@ -14,8 +14,9 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.project import projects
 from pu_geo.services.train import run_names
 from pu_geo.ui import frame
-from pu_geo.ui.components import download, texts
+from pu_geo.ui.components import texts
 from pu_geo.ui.frame import chosen_analyst, plain
+from pu_geo.ui.routes import PREFIX
 
 COLORS = {
     "waiting": "violet", "running": "blue", "done": "green", "failed": "red", "cancelled": "gray", "paused": "violet",
@@ -158,10 +159,14 @@ def _button(
     help: str | None = None,
 ) -> None:  # fmt: skip
     is_asked = job.is_asked_to is not None and (name == "pause" or job.is_asked_to == "cancel")
-    st.button(
-        label, key=f"{name}-{job.job_id}", icon=f":material/{icon}:", help=help, disabled=is_asked,
-        on_click=frame.does(lambda: act(layout, job.job_id)),
-    )  # fmt: skip
+    frame.press(
+        label,
+        lambda: act(layout, job.job_id),
+        key=f"{name}-{job.job_id}",
+        icon=f":material/{icon}:",
+        help=help,
+        disabled=is_asked,
+    )
 
 
 def _epochs_done(job: JobView) -> int:
@@ -194,10 +199,8 @@ def _draw_log(layout: Layout, job: JobView) -> None:
     with st.popover(texts.LOG, icon=":material/article:", key=f"open-log-{job.job_id}"):
         st.code("\n".join(jobs.event_lines(folder)[::-1]) or texts.NO_LOG, language=None, height=220, width=700)
         st.caption(texts.LOG_CAPTION.format(job_id=job.job_id))
-        download.button(
-            texts.WHOLE_LOG, lambda: "\n".join([*jobs.event_lines(folder), jobs.worker_log(folder)]), f"{job.job_id}.log",
-            "text/plain", key=f"log-{job.job_id}",
-        )  # fmt: skip
+        address = f"{PREFIX}/{projects.token_of(layout)}/jobs/{job.job_id}.log"
+        st.link_button(texts.WHOLE_LOG, address, key=f"log-{job.job_id}", icon=":material/download:")
 
 
 def run_caption(layout: Layout, job: JobView) -> None:

@@ -1,8 +1,8 @@
-"""The damage view of a project: collects what the component needs."""
+"""The map and chip wall of a project: collects what the browser component needs, and draws it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -10,64 +10,112 @@ from typing import Any, Literal
 import streamlit as st
 
 from pu_geo.project.layout import Layout
+from pu_geo.project.queues import StoredQueue
 from pu_geo.records import Grid
 from pu_geo.services.annotate import labeling, presence, ranking
 from pu_geo.services.imagery import image_quality, preparation
 from pu_geo.services.imagery.image_quality import ImageQuality
 from pu_geo.services.project import projects
-from pu_geo.ui.components.damage_view import Details, PresenceConfig, Wall, damage_view, encode_details, labels_once
+from pu_geo.ui.components.damage_view import (
+    Flagging,
+    answer,
+    encode_details,
+    encode_flagging,
+    encode_queue,
+    labels_once,
+    renderer,
+    take_color,
+    take_flag,
+    take_message,
+)  # fmt: skip
+from pu_geo.ui.components.scatter import Scatter, encode_places, encode_scatter, store_selection
 from pu_geo.ui.frame import analyst
-from pu_geo.ui.routes import PREFIX
+from pu_geo.ui.routes import PREFIX, bundle_url
 
 
 def project_view(
-    layout: Layout, *, key: str, mode: Literal["label", "view"], run_id: str | None = None,
-    event: int | None = None, **view: Any,
+    layout: Layout, *, key: str, panes: Sequence[Literal["map", "wall"]] = ("map", "wall"), run_id: str | None = None, event: int | None = None,
+    queue: StoredQueue | None = None, on_queue: Callable[[str], object] | None = None, is_assessment: bool = False, score_id: str | None = None,
+    threshold: float | None = None, color_by: str = "labels", types: Sequence[str] = (), conflicts: Collection[str] | None = None,
+    scatter: Scatter | None = None, flagging: Flagging | None = None,
 ) -> None:  # fmt: skip
-    """Draw map and chip wall of a project; nothing where there is nothing to draw yet.
+    """Show a project's buildings on a map and a chip wall, and take labels; nothing where there is nothing to draw yet.
 
     Args:
+        key: of the component, unique on the page; also names its entries in `st.session_state`.
         run_id: of the run whose map this is: what it does not assess is marked so. None marks what the newest imagery hides.
-        event: number of the newest label event: from then on the browser hears of others' answers by itself, and shows who else
-            is here. None where nothing is labeled.
-        view: what else `damage_view` takes and shall not be as usual.
+        event: number of the newest label event: labels are taken, and from then on the browser hears of others' answers by itself, and shows who
+            else is here. None where nothing is labeled: a click only selects.
+        queue: what to answer next. Once all of it is answered or skipped, or when the analyst asks for another one, `on_queue` gets its id.
+        on_queue: called in a Streamlit callback, so before the page runs, once the labels before it are stored. It may come again. Where it raises a
+            `PuGeoError`, `OSError` or `sqlite3.Error`, the browser shows the problem and asks again.
+        is_assessment: nothing but the queue's buildings is on the map or can be labeled.
+        score_id: names the scores that the score route sends; a new id for new numbers.
+        threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
+        color_by: "labels", "scores", or one of `MAP_COLORS`; a change by the page wins over the analyst's choice.
+        types: damage types that the card of a positive offers.
+        conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
+        scatter: shows a scatter beside map and wall; a click selects then, and keys label what is selected. `{key}:selected` of
+            `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
+        flagging: makes it a damage map; takes `score_id` and `threshold`.
     """
     overview = preparation.overview(layout)
     if overview.grid is None or not overview.n_buildings or not overview.layers:
         return
-    token = projects.token_of(layout)
+    token, v, chips, grid = projects.token_of(layout), ranking.geometry_v(layout), overview.chips, overview.grid
     if projects.resolve(token) is None:  # many others were opened since, and the routes know only the newest
         projects.open_project(str(layout.folder))
-    stamp, chips = ranking.geometry_v(layout), overview.chips
-    positions = _positions(str(layout.folder), stamp)
-    newest = labeling.newest_event(layout) if event is None else event  # before the labels are read: they may hold more
-    labels = labels_once(
-        token,
-        stamp,
-        labeling.moment(layout, newest),
-        labeling.current_labels(layout),
-        partial(labeling.label_details, layout),
-        positions,
+    positions = _positions(str(layout.folder), v)
+    moment = labeling.moment(
+        layout, labeling.newest_event(layout) if event is None else event
+    )  # before the labels are read: they may hold more
+    labels, details = labels_once(
+        token, v, moment, labeling.current_labels(layout), partial(labeling.label_details, layout), positions
     )
-    damage_view(
-        key=key,
-        token=token,
-        grid_px=(overview.grid.width, overview.grid.height),
-        gsd_m=overview.grid.gsd_m,
-        layers=overview.layers,
-        named=preparation.layer_tiles(layout, chips),
-        geometry_v=stamp,
-        labels=labels,
-        grades=labeling.grades_for_browser(layout),
-        mode=mode,
-        positions=positions,
-        wall=Wall(chip_set=chips["chip_set"], v=chips["chip_set"], **chips["sheets"]) if chips else None,
-        imagery=encode_image_quality(image_quality.image_quality(layout, run_id), positions, overview.grid),
-        lonlat=preparation.lonlat_nodes(overview.grid),
-        score_name=ranking.score_name(layout, view.get("score_id")),
-        here=None if event is None else PresenceConfig(analyst(), event, presence.color_of(analyst())),
-        **view,
-    )
+    data: dict[str, Any] = {
+        **answer(key),
+        "module": bundle_url(),
+        "base": PREFIX,
+        "token": token,
+        "panes": list(panes),
+        "mode": "view" if event is None else "label",
+        "grid": [grid.width, grid.height],
+        "gsd_m": grid.gsd_m,
+        "layers": overview.layers,
+        "named": [
+            {**each, "missing": encode_places(positions[one] for one in each["missing"] if one in positions)}
+            for each in preparation.layer_tiles(layout, chips)
+        ],
+        "geometry_v": v,
+        "labels": labels,
+        "details": details,
+        "grades": labeling.grades_for_browser(layout),
+        "score_id": score_id,
+        "score_name": ranking.score_name(layout, score_id),
+        "threshold": threshold,
+        "color_by": color_by,
+        "wall": {"chip_set": chips["chip_set"], "v": chips["chip_set"], **chips["sheets"]} if chips else None,
+        "queue": None if queue is None else encode_queue(queue, positions, is_assessment=is_assessment),
+        "height": None,
+        "types": list(types),
+        "conflicts": None
+        if conflicts is None
+        else encode_places(positions[each] for each in conflicts if each in positions),
+        "seen": encode_image_quality(image_quality.image_quality(layout, run_id), positions, grid),
+        "lonlat": preparation.lonlat_nodes(grid),
+        "scatter": None,
+    }
+    if scatter:
+        data["scatter"] = {**encode_scatter(scatter, positions), "heard": st.session_state.get(f"{key}:heard")}
+    if event is not None:  # with it, the browser sends labels, and asks who else is here and what they answer
+        data["here"] = {"analyst": analyst(), "event": event, "color": presence.color_of(analyst())}
+    if flagging:
+        data["flagging"] = {**encode_flagging(flagging, positions), "stored": st.session_state.get(f"{key}:flag")}
+    renderer()(
+        key=key, data=data, on_operations_change=lambda: take_message(key, on_queue),
+        on_selection_change=lambda: store_selection(key, positions), on_flag_change=lambda: take_flag(key, flagging, score_id),
+        on_map_color_change=lambda: take_color(key, flagging),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -135,5 +183,4 @@ def encode_image_quality(quality: ImageQuality, positions: Mapping[str, int], gr
 
 
 def _by_reason(why: Mapping[str, str], positions: Mapping[str, int]) -> dict[str, str]:
-    details: dict[str, Details] = {building: {"reason": reason} for building, reason in why.items()}  # type: ignore[typeddict-item]
-    return encode_details(details, positions)["reason"]
+    return encode_details({building: {"reason": reason} for building, reason in why.items()}, positions)["reason"]

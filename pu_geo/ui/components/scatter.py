@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
+from pu_geo.project.layout import Layout
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.coloring import Coloring, values_for_browser
-from pu_geo.services.project import projects
 
 CONFIRM_ABOVE = 500  # labels for more buildings at once are asked for twice
 _LONGEST_NAME = 200
@@ -86,10 +86,9 @@ def store_selection(key: str, positions: Mapping[str, int]) -> None:
         st.session_state[f"{key}:selected"], st.session_state[f"{key}:focus"] = found
 
 
-def dots(token: str, run_id: str, what: str, by: str) -> bytes | None:
+def dots(layout: Layout, run_id: str, what: str, by: str) -> bytes | None:
     """Return the numbers of all dots for the HTTP routes: positions ("pca", "umap"), or the values ("color") of coloring `by`."""
-    layout = projects.resolve(token)
-    if layout is None or len(by) > _LONGEST_NAME:
+    if len(by) > _LONGEST_NAME:
         return None
     if what == "color":
         return values_for_browser(layout, run_id, by)

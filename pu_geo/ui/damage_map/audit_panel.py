@@ -72,7 +72,7 @@ def _offer(run_id: str, shown: DamageMap) -> None:
 
 def _invite(layout: Layout, run_id: str) -> None:
     st.markdown(texts.NO_AUDIT)
-    st.caption(frame.plain(auditing.how_many(layout).words_beside(run_id)))  # perhaps by the audit of another run
+    frame.caption(auditing.how_many(layout).words_beside(run_id))  # perhaps by the audit of another run
     with frame.show_errors():
         usual = auditing.plan(layout, run_id)
         if not usual.n:
@@ -82,7 +82,7 @@ def _invite(layout: Layout, run_id: str) -> None:
         plan = (
             usual if n == usual.n else auditing.plan(layout, run_id, int(n))
         )  # at least the fewest that give an estimate, and no more than there are
-        st.caption(frame.plain(plan.words))
+        frame.caption(plan.words)
         begin = partial(random_audits.begin_audit, layout, run_id, plan.n, frame.analyst())
         start = texts.START.format(n=plan.n)
         frame.button(start, begin, type="primary", icon=":material/fact_check:", key="audit-start", goes_to="annotate")
@@ -107,9 +107,9 @@ def _status(layout: Layout, found: AuditView) -> None:
         more = partial(random_audits.extend, layout, check_id, n, frame.analyst())
         frame.button(texts.ADD.format(n=n), more, key="audit-more", help=texts.ADD_HELP, disabled=not n)
     if n:
-        st.caption(frame.plain(auditing.more_words(found, n)))
+        frame.caption(auditing.more_words(found, n))
     if found.done.state != "finished":
-        st.caption(frame.plain(found.done.words))
+        frame.caption(found.done.words)
 
 
 def _wish(layout: Layout, run_id: str, found: AuditView) -> None:
@@ -117,7 +117,7 @@ def _wish(layout: Layout, run_id: str, found: AuditView) -> None:
     what = st.radio(texts.WISH, texts.PRECISION_OR_RECALL, horizontal=True, key="wish-kind")
     wish = st.slider(texts.AT_LEAST.format(what=what), 0.05, 1.0, 0.8, 0.05, key="wish-value", format="percent")
     choice = auditing.choose(found, precision=wish) if what == "precision" else auditing.choose(found, recall=wish)
-    st.caption(frame.plain(choice.words))
+    frame.caption(choice.words)
     for value, words in ((choice.assured, texts.ASSURED), (choice.estimated, texts.ESTIMATED)):
         if value is not None:
             limit, origin = min(max(value, 0.0), 1.0), f"audit:{found.check.id}"

@@ -80,10 +80,15 @@ def _confirm(run_id: str, shown: DamageMap) -> None:
         st.caption(texts.NO_PLACE)
         local = st.checkbox(texts.LOCAL, key="local_coordinates")
     start = partial(_start, layout, run_id, threshold, format_box["key"], profile_box["key"])
-    st.button(
-        texts.EXPORT_NUMBER.format(number=number), type="primary", icon=":material/download:", key="export-confirm",
-        disabled=not (formats and (has_place or local)), on_click=frame.does(start, once=True),
-    )  # fmt: skip
+    frame.press(
+        texts.EXPORT_NUMBER.format(number=number),
+        start,
+        type="primary",
+        icon=":material/download:",
+        key="export-confirm",
+        disabled=not (formats and (has_place or local)),
+        once=True,
+    )
 
 
 def _start(layout: Layout, run_id: str, threshold: float, *fields: str) -> None:

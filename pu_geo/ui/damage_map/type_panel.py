@@ -16,16 +16,10 @@ from pu_geo.services.project import choices
 from pu_geo.services.train import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen
-from pu_geo.ui.components.damage_view import TypeLayer
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.damage_map.threshold_panel import share_words
 
 _MOST_NAMED = 3  # runs
-
-
-def layers(found: TypesOnMap) -> list[TypeLayer]:
-    """Return what the map draws of each type."""
-    return [TypeLayer(one.name, *found.with_type(one), one.n_named, one.is_enough) for one in found.types]
 
 
 def color_of(stored: str, found: TypesOnMap) -> str:
@@ -72,7 +66,7 @@ def _audit(judged: TypeAudit) -> None:
             st.markdown(f"{title} **{share_words(share)}**", help=texts.INTERVALS)
         else:
             st.caption(f"{title}: {texts.NOT_ENOUGH}. {frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX))}")
-    st.caption(frame.plain(judged.words))
+    frame.caption(judged.words)
 
 
 def _threshold(run_id: str, shown: DamageMap, one: TypeOnMap, k: int) -> None:
@@ -99,4 +93,4 @@ def _threshold(run_id: str, shown: DamageMap, one: TypeOnMap, k: int) -> None:
     )  # fmt: skip
     if one.threshold is not None and not choices.of_start(one.threshold.origin):
         forget = partial(damage_types.forget_threshold, layout, run_id, one.name)
-        st.button(texts.TYPE_START, key=f"type-start-{run_id}-{k}", on_click=frame.does(forget), help=texts.TYPE_START_HELP)
+        frame.press(texts.TYPE_START, forget, key=f"type-start-{run_id}-{k}", help=texts.TYPE_START_HELP)

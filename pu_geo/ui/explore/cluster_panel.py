@@ -62,10 +62,14 @@ def _start(layout: Layout, run_id: str, is_busy: bool) -> None:
     number, go = st.columns(2, vertical_alignment="bottom")
     number.number_input(texts.NUMBER, 0, 500, 0, key="cluster-k", help=texts.NUMBER_HELP)
     label = texts.CLUSTER_AGAIN if clusters.is_clustered(layout, run_id) else texts.START_CLUSTERING
-    go.button(
-        label, key="cluster-start", icon=":material/bubble_chart:", disabled=is_busy,
-        on_click=frame.does(lambda: clusters.start(layout, run_id, k=int(st.session_state["cluster-k"]))),
-    )  # fmt: skip
+    frame.press(
+        label,
+        lambda: clusters.start(layout, run_id, k=int(st.session_state["cluster-k"])),
+        key="cluster-start",
+        icon=":material/bubble_chart:",
+        disabled=is_busy,
+        place=go,
+    )
 
 
 def _inspected(layout: Layout, run_id: str, found: Inspected) -> None:
@@ -160,10 +164,15 @@ def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> 
     which = f"{found.clustering}-{chosen.name}"
 
     def button(label: str, icon: str, is_off: bool, words: str, act: Callable[..., object]) -> None:
-        st.button(
-            label, key=f"cluster-{act.__name__}-{which}", icon=f":material/{icon}:", disabled=is_off, help=words,
-            on_click=frame.does(partial(act, layout, run_id, found, chosen.name, analyst=frame.analyst()), once=True),
-        )  # fmt: skip
+        frame.press(
+            label,
+            partial(act, layout, run_id, found, chosen.name, analyst=frame.analyst()),
+            key=f"cluster-{act.__name__}-{which}",
+            icon=f":material/{icon}:",
+            disabled=is_off,
+            help=words,
+            once=True,
+        )
 
     with st.container(horizontal=True, vertical_alignment="bottom"):
         is_off = chosen.n_open == 0 or chosen.state == "accepted"
@@ -181,10 +190,15 @@ def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> 
             if with_which := st.session_state.get(other_key):
                 clusters.merge(layout, run_id, found, chosen.name, with_which, analyst=frame.analyst())
 
-        st.button(
-            texts.MERGE, key=f"cluster-merge-{which}", icon=":material/call_merge:", disabled=other is None, help=texts.MERGE_HELP,
-            on_click=frame.does(merge, once=True),
-        )  # fmt: skip
+        frame.press(
+            texts.MERGE,
+            merge,
+            key=f"cluster-merge-{which}",
+            icon=":material/call_merge:",
+            disabled=other is None,
+            help=texts.MERGE_HELP,
+            once=True,
+        )
 
 
 COLOR, OTHERS = "#CC79A7", "#C8C8C8"

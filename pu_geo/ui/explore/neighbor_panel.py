@@ -57,14 +57,21 @@ def _buttons(layout: Layout, found: Sequence[Alike]) -> None:
     with st.container(horizontal=True):
         for words, label, icon in _LABELS:
             ids = [each.building_id for each in found if each.label != label]
-            st.button(
-                f"{words} ({len(ids)})", key=f"like-{label}-{shown}", icon=icon, disabled=not ids,
-                on_click=frame.does(partial(_label, layout, ids, label), once=True),
-            )  # fmt: skip
-        st.button(
-            texts.UNDO, key="like-undo", icon=":material/undo:", help=texts.UNDO_LABELS_HELP,
-            on_click=frame.does(lambda: neighbors.undo(layout, analyst=frame.analyst())),
-        )  # fmt: skip
+            frame.press(
+                f"{words} ({len(ids)})",
+                partial(_label, layout, ids, label),
+                key=f"like-{label}-{shown}",
+                icon=icon,
+                disabled=not ids,
+                once=True,
+            )
+        frame.press(
+            texts.UNDO,
+            lambda: neighbors.undo(layout, analyst=frame.analyst()),
+            key="like-undo",
+            icon=":material/undo:",
+            help=texts.UNDO_LABELS_HELP,
+        )
 
 
 def _label(layout: Layout, ids: Sequence[str], label: Label) -> None:

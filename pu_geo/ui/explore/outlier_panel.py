@@ -36,14 +36,20 @@ def draw(layout: Layout, run_id: str) -> None:
                 n=len(found), wrong=counts["wrong click"], duplicate=counts["duplicate"], isolated=counts["isolated"]
             ))  # fmt: skip
         with st.container(horizontal=True):
-            st.button(
-                texts.SEARCH_AGAIN if is_searched else texts.SEARCH_OUTLIERS, key="outliers-start",
-                icon=":material/manage_search:", disabled=is_busy, on_click=frame.does(lambda: outliers.start(layout, run_id)),
-            )  # fmt: skip
-            st.button(
-                texts.UNDO, key="outliers-undo", icon=":material/undo:", help=texts.UNDO_REVIEW_HELP,
-                on_click=frame.does(lambda: outliers.undo(layout, analyst=frame.analyst())),
-            )  # fmt: skip
+            frame.press(
+                texts.SEARCH_AGAIN if is_searched else texts.SEARCH_OUTLIERS,
+                lambda: outliers.start(layout, run_id),
+                key="outliers-start",
+                icon=":material/manage_search:",
+                disabled=is_busy,
+            )
+            frame.press(
+                texts.UNDO,
+                lambda: outliers.undo(layout, analyst=frame.analyst()),
+                key="outliers-undo",
+                icon=":material/undo:",
+                help=texts.UNDO_REVIEW_HELP,
+            )
         job_card.watch_unless_done(layout, "outliers")
         if not found:
             if is_searched:
@@ -59,7 +65,7 @@ def _one(layout: Layout, run_id: str, found: list[Suspect]) -> None:
     suspect, answers = found[place], labeling.current_labels(layout)
     with st.container(border=True):
         st.markdown(texts.ONE_OF.format(title=_TITLES[suspect.why], place=place + 1, n=len(found)))
-        st.caption(frame.plain(suspect.words))
+        frame.caption(suspect.words)
         pictures = exploring.chip_pictures(layout, run_id, suspect.building_ids)
         labels: list[Label] = [answers.get(building, "cleared") for building in suspect.building_ids]
         st.image(
@@ -71,10 +77,14 @@ def _one(layout: Layout, run_id: str, found: list[Suspect]) -> None:
 
 def _buttons(layout: Layout, suspect: Suspect, place: int, labels: set[Label]) -> None:
     def button(words: str, key: str, icon: str, label: Label | None) -> None:
-        st.button(
-            words, key=f"outliers-{key}-{suspect.key}", icon=icon, type="primary" if label is None else "secondary",
-            on_click=frame.does(lambda: outliers.review(layout, suspect, label, analyst=frame.analyst()), once=True),
-        )  # fmt: skip
+        frame.press(
+            words,
+            lambda: outliers.review(layout, suspect, label, analyst=frame.analyst()),
+            key=f"outliers-{key}-{suspect.key}",
+            icon=icon,
+            type="primary" if label is None else "secondary",
+            once=True,
+        )
 
     def later() -> None:
         st.session_state["outliers-place"] = place + 1

@@ -15,7 +15,7 @@ from pu_geo.project.layout import Layout
 from pu_geo.services.explore import selections
 from pu_geo.services.project import projects
 from pu_geo.ui import frame
-from pu_geo.ui.components import download, job_card
+from pu_geo.ui.components import job_card
 from pu_geo.ui.explore import texts
 
 _MOST_SHOWN = 30
@@ -60,9 +60,9 @@ def draw(layout: Layout, run_id: str, key: str) -> None:
                 texts.save(len(ids)), icon=":material/bookmark_add:", disabled=not ids,
                 on_click=_does(key, partial(_save, layout, run_id, key, ids)), key=f"{key}:save",
             )  # fmt: skip
-        download.button(
+        st.download_button(
             texts.CSV, partial(selections.as_csv, layout, run_id, ids), texts.CSV_FILE, "text/csv", disabled=not ids,
-            key=f"{key}:csv", help=texts.CSV_HELP,
+            key=f"{key}:csv", help=texts.CSV_HELP, icon=":material/download:", on_click="ignore",
         )  # fmt: skip
         _show_problem(key)
         st.markdown(texts.SAVED.format(n=len(saved)))

@@ -54,12 +54,9 @@ def _draw_start(layout: Layout) -> None:
     number, seeds = st.columns(2, vertical_alignment="bottom")
     n_groups = number.number_input(texts.GROUPS, 0, 200, _AS_SUGGESTED, key="types-groups", help=texts.GROUPS_HELP)
     seeds.number_input(texts.TRAININGS, 1, 20, discovering.N_SEEDS, key="types-seeds", help=texts.TRAININGS_HELP)
-    st.button(
-        texts.SEARCH_TYPES, icon=":material/category:", key="types-start", disabled=n_groups == 1,
-        on_click=frame.does(lambda: discovering.start(
+    frame.press(texts.SEARCH_TYPES, lambda: discovering.start(
             layout, n_groups=int(st.session_state["types-groups"]) or None, n_seeds=int(st.session_state["types-seeds"])
-        )),
-    )  # fmt: skip
+        ), icon=":material/category:", key="types-start", disabled=n_groups == 1)  # fmt: skip
     if n_groups == 1:
         st.caption(texts.ONE_GROUP)
 
@@ -67,8 +64,8 @@ def _draw_start(layout: Layout) -> None:
 def _draw_proposal(layout: Layout, found: Proposal) -> None:
     known = ", ".join(f"{n} {frame.plain(name)}" for name, n in found.facts["known"].items())
     st.markdown(texts.GROUPS_FROM.format(n=len(found.shown), known=known))
-    st.caption(frame.plain(discovering.number_words(found)))
-    st.caption(frame.plain(discovering.reading_words(found)))
+    frame.caption(discovering.number_words(found))
+    frame.caption(discovering.reading_words(found))
     if found.n_new_answers:
         st.caption(texts.NEW_ANSWERS.format(n=found.n_new_answers))
     if st.toggle(texts.HOW_MANY_GROUPS, key="types-curve", help=texts.HOW_MANY_GROUPS_HELP):
@@ -81,9 +78,7 @@ def _draw_proposal(layout: Layout, found: Proposal) -> None:
         n = plural(len(group.building_ids), "building")
         words.caption(texts.DROPPED.format(title=group.title, n=n))
         put_back = partial(discovering.put_back, layout, found.id, group.numbers[0], analyst=frame.analyst())
-        back.button(
-            texts.RESTORE, key=f"back-{found.id}-{group.title}", icon=":material/undo:", on_click=frame.does(put_back)
-        )
+        frame.press(texts.RESTORE, put_back, key=f"back-{found.id}-{group.title}", icon=":material/undo:", place=back)
 
 
 def _draw_curve(found: Proposal) -> None:
@@ -117,13 +112,16 @@ def _draw_acts(layout: Layout, found: Proposal) -> None:
         key=f"merge-now-{found.id}", place=merge, icon=":material/merge:", disabled=len(chosen) < 2,
     )  # fmt: skip
     last = discovering.last_act(layout, found.id)  # what the page shows now, and no later one
-    undo.button(
-        texts.UNDO, icon=":material/undo:", key=f"types-undo-{found.id}-{last}", help=texts.UNDO_TYPES_HELP,
+    frame.press(
+        texts.UNDO,
+        lambda: discovering.undo(layout, found.id, decision=last, analyst=frame.analyst()),
+        icon=":material/undo:",
+        key=f"types-undo-{found.id}-{last}",
+        help=texts.UNDO_TYPES_HELP,
         disabled=last is None,
-        on_click=frame.does(
-            lambda: discovering.undo(layout, found.id, decision=last, analyst=frame.analyst()), once=True
-        ),
-    )  # fmt: skip
+        place=undo,
+        once=True,
+    )
 
 
 def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:

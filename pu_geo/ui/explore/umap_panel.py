@@ -40,10 +40,9 @@ def draw_notes(layout: Layout, run_id: str) -> None:
         return
     n_new, job = exploring.n_unplaced(layout, run_id), exploring.umap_job(layout, run_id)
     if n_new and not (job and job.is_active):
-        st.button(
-            texts.place(n_new), key="umap-place", help=texts.PLACE_HELP,
-            on_click=frame.does(lambda: exploring.start_umap(layout, run_id)),
-        )  # fmt: skip
+        frame.press(
+            texts.place(n_new), lambda: exploring.start_umap(layout, run_id), key="umap-place", help=texts.PLACE_HELP
+        )
     st.caption(frame.plain(made.words), width="content")
     if made.labels:
         st.caption(f":orange[:material/warning: {exploring.SUPERVISED}]", width="content")
@@ -76,10 +75,13 @@ def _settings(layout: Layout, run_id: str) -> None:
         exploring.start_umap(layout, run_id, exploring.umap_settings(layout, run_id))  # as a change just now left them
         exploring.choose_projection(layout, run_id, "UMAP")
 
-    st.button(
-        texts.COMPUTE_AGAIN if made else texts.COMPUTE, key="umap-start", icon=":material/scatter_plot:",
-        disabled=job is not None and job.is_active, on_click=frame.does(compute),
-    )  # fmt: skip
+    frame.press(
+        texts.COMPUTE_AGAIN if made else texts.COMPUTE,
+        compute,
+        key="umap-start",
+        icon=":material/scatter_plot:",
+        disabled=job is not None and job.is_active,
+    )
 
 
 def _setting(layout: Layout, run_id: str, found: UmapSettings, name: str) -> None:

@@ -71,9 +71,7 @@ def _button(
     label: str, key: str, act: Callable[[], object], disabled: bool, *, is_main: bool = False, help: str | None = None
 ) -> None:
     """Draw a button that acts before the page is drawn anew."""
-    st.button(
-        label, key=key, type="primary" if is_main else "secondary", disabled=disabled, help=help, on_click=frame.does(act)
-    )
+    frame.press(label, act, key=key, type="primary" if is_main else "secondary", disabled=disabled, help=help)
 
 
 def _field(key: str) -> str:
@@ -124,7 +122,7 @@ def notes(layout: Layout, job: JobView) -> None:
         "add_aoi",
     ):
         for note in job.result.get("notes", ()):
-            st.caption(frame.plain(note))
+            frame.caption(note)
 
 
 # Scenes
@@ -573,9 +571,9 @@ def _accounts(here: Outlines) -> None:
     st.dataframe(rows, hide_index=True, key="accounts", column_config=counted)
     newest = here.imports[0]
     if newest.notes:
-        st.caption(frame.plain(texts.FILE_NOTES.format(file=newest.file, notes=" ".join(newest.notes))))
+        frame.caption(texts.FILE_NOTES.format(file=newest.file, notes=" ".join(newest.notes)))
     for words in dict.fromkeys(words for one in here.imports for words in one.doubts):
-        st.warning(frame.plain(words), icon=":material/warning:")
+        frame.warn(words)
 
 
 def _footprint_path(layout: Layout, is_running: bool) -> None:
@@ -682,7 +680,7 @@ def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running:
             cluster_field.draw(_CLUSTER, texts.CLUSTER_ABOUT)
         _watch(layout, "chips")
         if made and (note := features.note(layout)):
-            st.warning(frame.plain(note), icon=":material/warning:")
+            frame.warn(note)
 
 
 def _remove_chips(layout: Layout, overview: Overview, known: FeatureSets, is_running: bool) -> None:

@@ -53,7 +53,7 @@ def _notes(job: JobView) -> None:
     """Draw what a new round left behind of the round before."""
     if job.state == "done":
         for note in job.result.get("notes", ()):
-            st.caption(frame.plain(str(note)))
+            frame.caption(str(note))
 
 
 def choices(layout: Layout | None) -> None:
@@ -98,7 +98,7 @@ def _new() -> None:
                 texts.CHANGE, key="change-folder", type="tertiary",
                 on_click=lambda: state.update({_OWN_PATH: True, _PATH: str(folder)}),
             )  # fmt: skip
-    st.button(texts.CREATE, key="create", type="primary", on_click=frame.does(_create))
+    frame.press(texts.CREATE, _create, key="create", type="primary")
 
 
 def _create() -> None:
@@ -111,10 +111,9 @@ def _create() -> None:
 def _sample() -> None:
     st.markdown(f"**{texts.SAMPLE}**")
     st.caption(texts.SAMPLE_ABOUT)
-    st.button(
-        texts.OPEN_SAMPLE, key="open-sample", icon=":material/tornado:",
-        on_click=frame.does(lambda: frame.use(projects.open_sample()[0])),
-    )  # fmt: skip
+    frame.press(
+        texts.OPEN_SAMPLE, lambda: frame.use(projects.open_sample()[0]), key="open-sample", icon=":material/tornado:"
+    )
 
 
 def _recent(layout: Layout | None) -> None:
@@ -136,7 +135,7 @@ def _recent(layout: Layout | None) -> None:
         with st.popover(texts.OPEN_OTHER, icon=":material/edit:"):
             with st.container(key="enter-open-typed"):
                 st.text_input(texts.PROJECT_PATH, key="open_path", placeholder=texts.PROJECT_PATH_EXAMPLE)
-            st.button(texts.OPEN_PATH, key="open-typed", on_click=frame.does(_open_typed))
+            frame.press(texts.OPEN_PATH, _open_typed, key="open-typed")
 
 
 def _card(card: Recent, *, is_open: bool) -> None:
@@ -145,10 +144,12 @@ def _card(card: Recent, *, is_open: bool) -> None:
             st.markdown(f"**{frame.plain(card.name)}**", help=frame.plain(str(card.layout.folder)))
             words = texts.CARD_STATES.get(card.state) or texts.how_far(card.units, card.n_damaged)
             st.caption(" · ".join(filter(None, (day_and_time(card.used_at), words))))
-        st.button(
-            texts.IS_OPEN if is_open else texts.OPEN, key=f"open-{projects.token_of(card.layout)}", disabled=is_open,
-            on_click=frame.does(lambda: _open(str(card.layout.folder))),
-        )  # fmt: skip
+        frame.press(
+            texts.IS_OPEN if is_open else texts.OPEN,
+            lambda: _open(str(card.layout.folder)),
+            key=f"open-{projects.token_of(card.layout)}",
+            disabled=is_open,
+        )
 
 
 def _open(path: str) -> None:

@@ -176,7 +176,7 @@ def _keys(layout: Layout, now: Federation) -> None:
         _large(texts.SERVER_FINGERPRINT if now.is_lead else texts.LEADER_FINGERPRINT, invitation.fingerprint)
         if now.is_lead:
             _download(texts.SAVE_INVITATION, path, f"{now.id}-invitation.json", "invitation")
-        st.caption(frame.plain(texts.FEDERATION_ADDRESS.format(address=invitation.address)))
+        frame.caption(texts.FEDERATION_ADDRESS.format(address=invitation.address))
         _warn_if_local(invitation.address, texts.LOCAL_LEADER if now.is_lead else texts.LOCAL_INVITATION)
     with right:
         if now.is_lead:
@@ -189,7 +189,7 @@ def _keys(layout: Layout, now: Federation) -> None:
 
 def _large(title: str, fingerprint: str) -> None:
     """Draw a fingerprint as people read it aloud."""
-    st.caption(frame.plain(title))
+    frame.caption(title)
     st.markdown(f"#### {' '.join(f'`{line}`' for line in _lines(fingerprint))}", width=_LINE_PX)
 
 
@@ -444,7 +444,7 @@ def _source_field(own: Sequence[OwnClass], name: str, key: str) -> str | None:
             format_func=lambda each: texts.class_source(each, counts.get(each, 0)),
         )  # fmt: skip
     n = wording.plural(counts[source], "damaged building")
-    st.caption(frame.plain(texts.JOIN_COUNT.format(n=n, name=name)))
+    frame.caption(texts.JOIN_COUNT.format(n=n, name=name))
     return source
 
 

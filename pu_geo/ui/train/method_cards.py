@@ -29,7 +29,7 @@ def draw(layout: Layout, data: DataSummary) -> None:
     """Draw the cards by group, the first group open, and the jobs of all others below."""
     known = features.overview(layout)
     if known.note:
-        st.warning(frame.plain(known.note), icon=":material/warning:")
+        frame.warn(known.note)
     elif known.in_use != RCF:
         used = next(one for one in known.sets if one.name == known.in_use)
         st.caption(texts.FEATURES_IN_USE.format(features=frame.plain(features.words_of(used.name, used.maker))))
@@ -122,7 +122,7 @@ def _types_field(card: training.MethodCard, known: Sequence[TypeSource]) -> str 
         format_func=lambda name: sources[name].title if name in sources else str(name), help=texts.TYPE_HELP,
     )  # fmt: skip
     if given in sources:
-        st.caption(frame.plain(sources[given].counts))
+        frame.caption(sources[given].counts)
     elif not sources:
         st.caption(texts.TYPE_NONE)
     return given if given in sources else None

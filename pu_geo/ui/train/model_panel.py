@@ -10,9 +10,11 @@ from pu_geo.project.contents import MAX_MB
 from pu_geo.project.layout import RCF, Layout
 from pu_geo.project.model_files import SUFFIX
 from pu_geo.services.imagery import features, preparation
+from pu_geo.services.project import projects
 from pu_geo.services.train import federation, models, run_names
 from pu_geo.ui import frame
-from pu_geo.ui.components import download, job_card
+from pu_geo.ui.components import job_card
+from pu_geo.ui.routes import PREFIX
 from pu_geo.ui.train import texts
 
 
@@ -36,8 +38,8 @@ def export_button(layout: Layout) -> None:
         return
     names = run_names.names(layout)
     run = st.selectbox(texts.RUN, found, format_func=lambda run: names[run.run_id], key="export-model-run")
-    make = partial(models.model_file, layout, run.run_id)
-    download.button(texts.EXPORT_MODEL, make, f"{run.run_id}{SUFFIX}", "application/zip", key="export-model")
+    address = f"{PREFIX}/{projects.token_of(layout)}/models/{run.run_id}"
+    st.link_button(texts.EXPORT_MODEL, address, key="export-model", icon=":material/download:")
     has_patches = features.holds_patches(run.feature_maker)
     st.caption(f"{texts.MODEL_NOTE} {texts.MODEL_PATCHES}" if has_patches else texts.MODEL_NOTE)
     if run.feature_set != RCF:

@@ -97,10 +97,12 @@ def _rename(layout: Layout, found: Sequence[RunFacts], shown: str) -> None:
     )  # fmt: skip
     key = f"rename-{run_id}-{names[run_id]}"  # a new one, with the name as it is, once it has changed
     st.text_input(texts.NEW_NAME, names[run_id], max_chars=run_names.LONGEST, key=key)
-    st.button(
-        texts.SAVE_NAME, key=f"rename-save-{run_id}", icon=":material/check:",
-        on_click=frame.does(lambda: run_names.rename(layout, run_id, st.session_state[key])),
-    )  # fmt: skip
+    frame.press(
+        texts.SAVE_NAME,
+        lambda: run_names.rename(layout, run_id, st.session_state[key]),
+        key=f"rename-save-{run_id}",
+        icon=":material/check:",
+    )
     st.caption(texts.NAME_NOTE.format(run_id=run_id))
 
 
@@ -178,10 +180,15 @@ def _pins(layout: Layout, both: Sequence[str], pinned: str | None) -> None:
     st.markdown(f"**{texts.WHICH_IS_SHOWN}**")
     for name, column, run_id in zip("AB", st.columns(2), both, strict=True):
         is_shown = run_id == pinned
-        column.button(
-            (texts.IS_SHOWN if is_shown else texts.SHOW).format(name=name), key=f"pin-{name}", disabled=is_shown,
-            icon=":material/push_pin:", help=texts.SHOW_HELP, on_click=frame.does(partial(choices.choose_run, layout, run_id)),
-        )  # fmt: skip
+        frame.press(
+            (texts.IS_SHOWN if is_shown else texts.SHOW).format(name=name),
+            partial(choices.choose_run, layout, run_id),
+            key=f"pin-{name}",
+            disabled=is_shown,
+            icon=":material/push_pin:",
+            help=texts.SHOW_HELP,
+            place=column,
+        )
 
 
 def _draw_disagreement(layout: Layout, found: Comparison) -> None:

@@ -14,10 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from route_parts import get
 from scipy.stats import spearmanr
 from small_parts import add_chips, answer, click, op_of, small_project, square_table
-from starlette.applications import Starlette
 
 from pu_geo.errors import LabelError, ProjectError
 from pu_geo.methods.catalog import load_fit, settings_for
@@ -29,7 +27,6 @@ from pu_geo.services.annotate import labeling, queueing, ranking
 from pu_geo.services.annotate.labeling import choose_analyst, default_analyst
 from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.run import Run
-from pu_geo.ui.routes import routes
 
 
 def op(number: int, building: str, label: str = "positive") -> LabelOp:
@@ -69,10 +66,8 @@ def test_a_line_of_a_stream_may_carry_all_that_an_operation_has(project: Layout)
 def test_each_click_gives_a_new_ranking_with_lookalikes_on_top_that_a_browser_gets_by_its_id(with_features: Layout) -> None:
     click(with_features, "b0", "b1")
     first = ranking.rank_now(with_features)
-    served = routes(lambda _: with_features.folder, lambda _, score_id: ranking.scores_for_browser(with_features, score_id))
-    status, _, body = get(Starlette(routes=served), f"/pugeo/p-1/scores/{first.score_id}.bin")
-    assert status == 200
-    assert set(np.argsort(-np.frombuffer(body, dtype="<f4"))[:5]) == {0, 1, 2, 3, 4}
+    body = ranking.scores_for_browser(with_features, first.score_id)
+    assert set(np.argsort(-np.frombuffer(body or b"", dtype="<f4"))[:5]) == {0, 1, 2, 3, 4}
     click(with_features, "b2")
     second = ranking.rank_now(with_features)
     assert second.score_id != first.score_id

@@ -25,7 +25,7 @@ from pu_geo.services.explore.outliers import Suspect
 from pu_geo.services.project.copying import copy_project
 from pu_geo.services.train import comparing
 from pu_geo.tasks.explore.outliers import find_outliers
-from pu_geo.ui.components.damage_view import EncodedLabels, labels_once
+from pu_geo.ui.components.damage_view import Encoded, labels_once
 
 
 @pytest.fixture
@@ -144,7 +144,7 @@ def test_buildings_without_a_picture_are_neither_lonely_nor_twice(explored: Layo
 # A copy that takes the place of the project while the server runs
 
 
-def sent_labels(layout: Layout) -> EncodedLabels:
+def sent_labels(layout: Layout) -> Encoded:
     places = {f"b{i}": i for i in range(80)}
     return labels_once(
         "token", "v", labeling.moment(layout, labeling.newest_event(layout)), labeling.current_labels(layout), dict, places
@@ -160,7 +160,7 @@ def sent_labels(layout: Layout) -> EncodedLabels:
         lambda layout: [one.n_positive for one in clusters.inspect(layout, RUN, "two").clusters],
         lambda layout: [one.building_ids for one in outliers.queue(layout, RUN)],
         lambda layout: str(coloring.coloring(layout, RUN, "type").values.tolist()),
-        lambda layout: sent_labels(layout).labels,
+        lambda layout: sent_labels(layout)[0],
     ],
     ids=["how many", "comparison", "neighbors", "clusters", "outliers", "types", "labels of the map"],
 )

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from small_parts import small_grid
 
 from pu_geo.errors import PuGeoError
-from pu_geo.project.queues import QueueItem, StoredQueue
+from pu_geo.project.layout import Layout
+from pu_geo.project.queues import QueueItem
+from pu_geo.services.annotate.queueing import StoredQueue
+from pu_geo.services.damage_map.damage_types import TypesOnMap
 from pu_geo.services.explore import exploring
 from pu_geo.services.explore.coloring import Coloring
 from pu_geo.services.imagery.image_quality import ImageQuality
-from pu_geo.services.project import projects
 from pu_geo.ui.build import FRONTEND
 from pu_geo.ui.components import damage_view, scatter
-from pu_geo.ui.components.damage_view import Flagging, PresenceConfig, encode_details, encode_labels, encode_queue
+from pu_geo.ui.components.damage_view import Flagging, encode_details, encode_flagging, encode_labels, encode_queue
 from pu_geo.ui.components.project_view import encode_image_quality
 from pu_geo.ui.components.scatter import Scatter, decode_places, encode_scatter, read_selection
 
@@ -69,6 +74,7 @@ def test_the_words_of_an_audit_stay_here_and_a_removed_building_is_left_out() ->
     }  # fmt: skip
 
 
+NO_TYPES = TypesOnMap(())
 NEXT = {"n": 3, "op": "s-3", "next": True, "queue": "q-1"}
 LABEL = {"n": 4, "op": "s-4", "building_id": "b1", "label": "positive"}
 
@@ -90,8 +96,8 @@ def test_the_page_takes_what_is_asked_of_it_and_acknowledges_no_label(session_st
         session_state["view"]["operations"]["ops"] = ops
         queues: list[str] = []
         for take in (queues.append, None):  # a view without a queue acknowledges all the same
-            damage_view._take_message("view", take)
-            answer = damage_view._answer("view")
+            damage_view.take_message("view", take)
+            answer = damage_view.answer("view")
             assert (answer["ack"], answer["problem"]) == ({"session": "s", "n": n, "attempt": 7}, None)
         assert queues == asked
 
@@ -101,26 +107,11 @@ def test_what_failed_is_not_acknowledged_and_the_browser_gets_the_reason(session
     def fail(queue: str) -> None:
         raise error
 
-    damage_view._take_message("view", lambda queue: None)
-    damage_view._take_message("view", fail)
-    answer = damage_view._answer("view")
+    damage_view.take_message("view", lambda queue: None)
+    damage_view.take_message("view", fail)
+    answer = damage_view.answer("view")
     assert answer["ack"] is None
     assert "It broke." in answer["problem"]
-
-
-@pytest.mark.parametrize(
-    ("here", "sent"),
-    [(None, None), (PresenceConfig("ann", 7, "#e69f00"), {"analyst": "ann", "event": 7, "color": "#e69f00"})],
-)
-def test_the_browser_asks_for_others_only_where_the_page_says_who_is_here(
-    session_state: dict, monkeypatch: pytest.MonkeyPatch, here: PresenceConfig | None, sent: dict | None
-) -> None:
-    given: list[dict] = []
-    monkeypatch.setattr(damage_view, "_renderer", lambda: lambda **said: given.append(said["data"]))
-    damage_view.damage_view(
-        key="view", token="t", grid_px=(9, 9), gsd_m=0.5, layers=[], geometry_v="1", labels={}, positions={}, here=here
-    )
-    assert given[0].get("here") == sent
 
 
 def test_no_script_writes_markup() -> None:
@@ -132,7 +123,7 @@ def test_no_script_writes_markup() -> None:
 
 def test_how_many_are_flagged_reaches_the_page_once_and_is_acknowledged(session_state: dict) -> None:
     heard: list[object] = []
-    flagging = Flagging("by a person", heard.append, heard.append)
+    flagging = Flagging("by a person", heard.append, heard.append, NO_TYPES)
     session_state["view"] |= {"flag": {"n": 12, "top": 88, "of": "run-2"}, "map_color": "uncertainty"}
     damage_view.take_flag("view", flagging, "run-2")
     damage_view.take_color("view", flagging)
@@ -140,7 +131,10 @@ def test_how_many_are_flagged_reaches_the_page_once_and_is_acknowledged(session_
     session_state["view"] |= {"flag": {"n": 13, "top": 70, "of": "run-1"}}
     damage_view.take_flag("view", flagging, "run-2")
     assert (heard, session_state["view:flag"]) == ([88, "uncertainty"], 13), "of the run that was shown before"
-    sent = [damage_view._flagging(Flagging("", print, print, is_scale=is_scale), {})["scale"] for is_scale in (False, True)]
+    sent = [
+        encode_flagging(replace(flagging, types=TypesOnMap((), is_ordinal=is_scale)), {})["scale"]
+        for is_scale in (False, True)
+    ]
     assert sent == [False, True]
 
 
@@ -148,8 +142,8 @@ def test_what_makes_no_sense_changes_nothing(session_state: dict) -> None:
     heard: list[object] = []
     for flag, color in (({"n": 1, "top": "all"}, "<b>"), ("x", None), ({"n": 1, "top": True}, 3)):
         session_state["view"] |= {"flag": flag, "map_color": color}
-        damage_view.take_flag("view", Flagging("", heard.append, heard.append), None)
-        damage_view.take_color("view", Flagging("", heard.append, heard.append))
+        damage_view.take_flag("view", Flagging("", heard.append, heard.append, NO_TYPES), None)
+        damage_view.take_color("view", Flagging("", heard.append, heard.append, NO_TYPES))
     assert not heard
 
 
@@ -197,15 +191,13 @@ def test_a_selection_that_makes_no_sense_leaves_the_one_before(monkeypatch: pyte
 
 
 def test_the_route_asks_for_positions_or_colors_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(projects, "resolve", lambda token: "layout" if token == "p-1" else None)
     monkeypatch.setattr(exploring, "positions_for_browser", lambda layout, run_id, kind: f"{run_id} {kind}".encode())
     monkeypatch.setattr(scatter, "values_for_browser", lambda layout, run_id, by: f"{run_id} {by}".encode())
-    assert scatter.dots("p-1", "run-1", "pca", "") == b"run-1 PCA"
-    assert scatter.dots("p-1", "run-1", "umap", "") == b"run-1 UMAP"
-    assert scatter.dots("p-1", "run-1", "color", "area:adm2") == b"run-1 area:adm2"
-    assert scatter.dots("p-1", "run-1", "weights", "") is None
-    assert scatter.dots("p-1", "run-1", "color", "x" * 201) is None
-    assert scatter.dots("p-2", "run-1", "pca", "") is None
+    assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "pca", "") == b"run-1 PCA"
+    assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "umap", "") == b"run-1 UMAP"
+    assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "color", "area:adm2") == b"run-1 area:adm2"
+    assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "weights", "") is None
+    assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "color", "x" * 201) is None
 
 
 def test_reasons_and_other_candidates_are_written_as_places() -> None:
