@@ -11,7 +11,7 @@ from pu_geo import wording
 
 
 def test_examples_hold():
-    assert doctest.testmod(wording) == doctest.TestResults(failed=0, attempted=11)
+    assert doctest.testmod(wording) == doctest.TestResults(failed=0, attempted=12)
     assert wording.when("spring 2011") == "spring 2011"  # no moment
 
 

@@ -21,7 +21,7 @@ from tasks.test_kills import ended, mounted, warm_launcher
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.federation.agreement import Plan
-from pu_geo.jobs.worker import TASKS
+from pu_geo.jobs.tasks import TASKS
 from pu_geo.project import contents, labels, leftovers, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest

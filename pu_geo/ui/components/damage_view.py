@@ -181,8 +181,7 @@ def encode_queue(queue: StoredQueue, positions: Mapping[str, int], *, is_assessm
         for item in queue.items
         if item.building_id in positions
     ]
-    flags = {"is_second": queue.is_second, "is_assessment": is_assessment}
-    return {"id": queue.id, "items": items, **{name: True for name, is_so in flags.items() if is_so}}
+    return {"id": queue.id, "items": items, "is_second": queue.is_second, "is_assessment": is_assessment}
 
 
 @cache

@@ -74,7 +74,7 @@ def test_a_type_that_nobody_can_judge_is_unknown_and_the_map_says_so(tmp_path: P
     found = build_damage_map(layout, TYPED, LIMIT)
     rows = zip(found.columns["type_roof"], found.columns["triage"], strict=True)
     assert {state for state, triage in rows if triage == "flagged"} == {"unknown"}
-    (words,) = [one for one in found.metadata["cannot_say"] if "Too few answers name" in one]
+    (words,) = [one for one in found.metadata["cannot_say"] if "Too few damaged buildings are known to have" in one]
     assert "roof" in words
     assert "Threshold: None" in next(one.meaning for one in fields_of(found) if one.name == "type_roof")
     assert next(one.kind for one in fields_of(rows_of(found, [])) if one.name == "type_roof_score") == "float"
