@@ -25,7 +25,6 @@ from safetensors import SafetensorError, deserialize
 
 from pu_geo.errors import ModelError
 from pu_geo.files import atomic_write
-from pu_geo.project.layout import Layout
 
 FORMAT, VERSION = "pu-geo model", 1
 CARD, WEIGHTS = "model.json", "model.safetensors"
@@ -69,27 +68,26 @@ def refusal(name: str, problem: str, hint: str = _NEXT, *, kind: str = "model") 
     return ModelError(f"{name} {problem}.", hint, kind=kind)
 
 
-def is_there(layout: Layout, run_id: str) -> bool:
-    """Return whether a run has a model with a card."""
-    return all((layout.run(run_id) / name).is_file() for name in (CARD, WEIGHTS))
+def is_there(folder: Path) -> bool:
+    """Return whether the folder of a run has a model with a card."""
+    return all((folder / name).is_file() for name in (CARD, WEIGHTS))
 
 
-def of_run(layout: Layout, run_id: str) -> tuple[bytes, bytes]:
-    """Return card and weights of a run, as they are in its folder.
+def of_run(folder: Path) -> tuple[bytes, bytes]:
+    """Return card and weights of a run, as they are in its folder, which has its id as name.
 
     Raises:
         ModelError: if the run has none, or they do not belong together.
     """
-    folder = layout.run(run_id)
-    if not is_there(layout, run_id):
+    if not is_there(folder):
         raise ModelError(
-            f"Run {run_id} has no model: the instant ranker has none.",
+            f"Run {folder.name} has no model: the instant ranker has none.",
             "Choose a run of a method, or train it again.",
             kind="no_model",
         )
     card, weights = (folder / CARD).read_bytes(), (folder / WEIGHTS).read_bytes()
-    if _card(card, run_id)["sha256"] != hashlib.sha256(weights).hexdigest():
-        raise refusal(f"Run {run_id}", "has weights that are damaged: their sha256 is not the card's", "Train again.")
+    if _card(card, folder.name)["sha256"] != hashlib.sha256(weights).hexdigest():
+        raise refusal(f"Run {folder.name}", "has weights that are damaged: their sha256 is not the card's", "Train again.")
     return card, weights
 
 

@@ -13,13 +13,14 @@ from small_parts import job_of
 from pu_geo.errors import PuGeoError
 from pu_geo.project import aoi, contents, runs, store
 from pu_geo.project.layout import Layout
+from pu_geo.services.annotate import random_checks
 from pu_geo.services.damage_map import auditing, damage_map, mapping, random_audits
 from pu_geo.services.project import choices, population, removing
 from pu_geo.services.project.choices import Threshold
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.project.remove import remove_footprints
 
-Check = random_audits.Check
+Check = random_checks.Check
 ROWS = np.arange(N)
 
 

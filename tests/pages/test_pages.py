@@ -17,7 +17,7 @@ from pu_geo.geo.vector.crs import LOCAL
 from pu_geo.project import contents, events, store, training_times
 from pu_geo.project.layout import Layout
 from pu_geo.records import Grid, Scene
-from pu_geo.services.annotate import ranking
+from pu_geo.services.annotate import random_checks, ranking
 from pu_geo.services.damage_map import exporting, random_audits
 from pu_geo.services.project import browsing, choices, projects
 from pu_geo.services.train import run_names
@@ -195,10 +195,10 @@ def test_a_check_that_a_colleague_never_left_is_ended_for_everyone_and_another_c
     shown = {one.key for one in app.button}
     assert {"check-resume", "check-end"} <= shown
     app = press(app, "check-end")
-    assert random_audits.open_check(finished) is None
+    assert random_checks.open_check(finished) is None
     assert "check-end" not in {one.key for one in app.button}
     press(app, "Has enough been found? Start random checks")
-    assert random_audits.open_check(finished).id != check.id
+    assert random_checks.open_check(finished).id != check.id
 
 
 def test_the_next_round_needs_a_scene_and_says_what_was_left_behind(finished: Layout) -> None:

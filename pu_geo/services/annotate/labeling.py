@@ -22,7 +22,7 @@ from pu_geo.project.grades import Grade
 from pu_geo.project.labels import Ack, Moment
 from pu_geo.project.layout import Layout, home
 from pu_geo.records import MAX_NAME, Label, LabelOp, is_text
-from pu_geo.services.damage_map import random_audits
+from pu_geo.services.annotate import random_checks
 from pu_geo.wording import LABEL_WORDS
 
 MOST_OPERATIONS = 200_000
@@ -185,7 +185,7 @@ def _from_browser(layout: Layout, analyst: str, op: LabelOp) -> LabelOp:
         op = replace(op, reason="unclear")
     if op.shown != "audit":
         return op if op.inclusion is None else replace(op, inclusion=None)
-    inclusion = random_audits.inclusion_now(layout, analyst, op.building_id)
+    inclusion = random_checks.inclusion_now(layout, analyst, op.building_id)
     return replace(op, inclusion=inclusion, shown="" if inclusion is None else "audit")
 
 

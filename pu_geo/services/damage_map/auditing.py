@@ -26,7 +26,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project import analysts, contents, labels, runs, store
 from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import queueing
+from pu_geo.services.annotate import queueing, random_checks
 from pu_geo.services.damage_map import random_audits
 from pu_geo.services.damage_map.random_audits import Answered, Check
 from pu_geo.services.imagery.preparation import chip_facts
@@ -82,7 +82,7 @@ def _view(
     layout: Layout, run_id: str, check_id: str, n_drawn: int, is_open: bool, newest: tuple[Moment, str, str | None]
 ) -> AuditView:
     """Judge anew where the sample, the labels, the footprints or the chips changed."""
-    check = random_audits.load(layout, check_id)
+    check = random_checks.load(layout, check_id)
     done, scores = _judged(layout, run_id, check)
     total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
     fitted, reason = None, ""
@@ -211,7 +211,7 @@ def _how_many(
     newest_audit: Answered | None = None
     of_audit: Estimate | None = None
     for check_id, _, _ in reversed(audits):
-        check = random_audits.load(layout, check_id)
+        check = random_checks.load(layout, check_id)
         done = random_audits.answered(layout, check)
         newest_audit = newest_audit or done
         if not len(done.sample.rows):
@@ -270,7 +270,7 @@ def _described(
         words.append(f"{n_not_covered:,} footprints without an answer are not in it: no random check could draw them.")
     return HowMany(
         confirmed, n, n_not_covered, n_not_assessed, by, total, n_checks, done.n_damaged if done and n_checks else 0, check_id,
-        random_audits.load(layout, check_id).run_id if check_id and by == "audit" else None,
+        random_checks.load(layout, check_id).run_id if check_id and by == "audit" else None,
         newest_audit.state if newest_audit else "", newest_audit.words if newest_audit else "", " ".join(words),
     )  # fmt: skip
 

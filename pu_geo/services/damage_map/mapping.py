@@ -18,7 +18,8 @@ from pu_geo.methods import catalog
 from pu_geo.project import areas, runs, store
 from pu_geo.project.layout import Layout, checked_id, read_json
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import auditing, damage_map, damage_types, random_audits
+from pu_geo.services.annotate import random_checks
+from pu_geo.services.damage_map import auditing, damage_map, damage_types
 from pu_geo.services.damage_map.damage_map import DamageMap
 from pu_geo.services.project import choices
 from pu_geo.services.project.choices import Threshold
@@ -64,7 +65,7 @@ def offer(shown: DamageMap) -> Offer | None:
     n_now, n_flagged = (int((scores >= one.value).sum()) for one in (now, limit))
     if n_now == n_flagged:
         return None
-    check = random_audits.load(shown.layout, found.check_id)
+    check = random_checks.load(shown.layout, found.check_id)
     judged: list[float | None] = [None, None]
     if shown.chip_set == check.chip_set:
         judged = [at.damaged.value for at in auditing.at_by(shown.layout, shown.run.run_id, check, [now.value, limit.value])]

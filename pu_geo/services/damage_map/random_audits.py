@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -26,42 +26,14 @@ from pu_geo.project.layout import Layout
 from pu_geo.project.queues import QueueItem, StoredQueue
 from pu_geo.services.annotate import presence, queueing
 from pu_geo.services.annotate.queueing import LENGTH
+from pu_geo.services.annotate.random_checks import SAMPLE, Check, Purpose, inclusion_of, load
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.project import choices, population
 
-Purpose = Literal["stop", "audit"]
 State = Literal["finished", "open", "reduced", "void"]
 _CODES: Mapping[str | None, int] = {
     "positive": audit.DAMAGED, "not_damaged": audit.UNDAMAGED, "not_assessable": audit.NOT_ASSESSABLE, None: audit.OPEN,
 }  # fmt: skip
-_SAMPLE = [item.name for item in fields(progress.Audit) if item.name != "n_drawn"]
-
-
-@dataclass(frozen=True)
-class Check:
-    """One check.
-
-    Attributes:
-        purpose: "stop" asks whether hardly any damage is left, "audit" how good a run's map is.
-        chip_set: whose buildings, in whose order, the sample's rows count.
-        run_id: whose scores made the strata; None for "stop".
-        at_event: labels up to this event were known when it began.
-        sample: the drawing order of the buildings that it still speaks for, and how far these were drawn.
-        n_gone: buildings of its order that were removed since, or stand elsewhere.
-        picked: "" unless those that were removed were picked among the ones answered since, in words: what is left is no random choice.
-    """
-
-    id: str
-    purpose: Purpose
-    chip_set: str
-    run_id: str | None
-    begun_by: str
-    begun_at: str
-    at_event: int
-    is_open: bool
-    sample: progress.Audit
-    n_gone: int = 0
-    picked: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,7 +107,7 @@ def _begin(
     }  # fmt: skip
     with queues.locked(layout):
         _close_all(layout)
-        checks.add(layout, facts, {name: np.asarray(getattr(sample, name)) for name in _SAMPLE})
+        checks.add(layout, facts, {name: np.asarray(getattr(sample, name)) for name in SAMPLE})
     choices.chosen_run(layout)  # an audited run is shown, unless a person chose or published another one
     return load(layout, str(facts["id"]))
 
@@ -147,39 +119,6 @@ def _close_all(layout: Layout, *, but: str = "") -> int:
         if facts["is_open"] and facts["id"] != but:
             checks.save_facts(layout, checks.closed(facts, event))
     return event
-
-
-def load(layout: Layout, check_id: str) -> Check:
-    """Return one check."""
-    facts, arrays = checks.load(layout, check_id)
-    of_check = {item.name: facts[item.name] for item in fields(Check) if item.name in facts}
-    drawn = progress.Audit(**{name: arrays[name] for name in _SAMPLE}, n_drawn=int(facts["n_drawn"]))
-    is_gone = population.is_gone(layout, facts["chip_set"], facts["run_id"])
-    n_gone = int(is_gone[drawn.rows].sum())
-    picked = _picked(layout, facts, drawn, is_gone) if n_gone else ""
-    return Check(**of_check, sample=drawn.without(is_gone), n_gone=n_gone, picked=picked)
-
-
-def _picked(layout: Layout, facts: Mapping[str, Any], drawn: progress.Audit, is_gone: NDArray[np.bool_]) -> str:
-    """Return that those of its buildings that went by a list or a newer file were picked among the ones answered since; "" if not."""
-    ids: Sequence[str] = chip_facts(layout, facts["chip_set"])["building_ids"]
-    with store.connect(layout) as db:
-        if not (listed := contents.removed_by_list(db)):
-            return ""
-        given = labels.given_since(db, int(facts["at_event"]), [ids[row] for row in drawn.rows])
-    sets = (listed, {one.building_id for one in given}, {one.building_id for one in given if one.is_check})
-    is_listed, is_known, is_checked = (np.fromiter(map(some.__contains__, ids), np.bool_, len(ids)) for some in sets)
-    is_listed &= is_gone
-    if not drawn.is_picked(is_checked, is_listed) and not drawn.without(is_checked).is_picked(is_known, is_listed):
-        return ""
-    n, n_known = int(is_listed[drawn.rows].sum()), int((is_listed & is_known)[drawn.rows].sum())
-    return f"{n_known:,} of {n:,} buildings that were removed since had been answered since it began"
-
-
-def open_check(layout: Layout) -> Check | None:
-    """Return the check that is going on, if there is one."""
-    found = [facts for facts in checks.all_checks(layout) if facts["is_open"]]
-    return load(layout, found[-1]["id"]) if found else None
 
 
 def newest_audit(layout: Layout, run_id: str | None = None) -> Check | None:
@@ -444,18 +383,6 @@ def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float
     return StopView(n_checked, n_damaged, advice.n_more, False, advice.words)
 
 
-def inclusion_of(check: Check, row: int) -> float | None:
-    """Return the probability with which a building is in the sample as it is now; None if it is not in it."""
-    place = np.flatnonzero(check.sample.rows[: check.sample.n_drawn] == row)
-    return float(check.sample.inclusion()[check.sample.stratum[place[0]]]) if len(place) else None
-
-
-def inclusion_of_building(layout: Layout, check: Check, building_id: str) -> float | None:
-    """Return `inclusion_of` by building id."""
-    ids = chip_facts(layout, check.chip_set)["building_ids"]
-    return inclusion_of(check, ids.index(building_id)) if building_id in ids else None
-
-
 # What each analyst, and a second reader, is to answer next
 
 
@@ -493,16 +420,6 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
         found = StoredQueue(check.chip_set, items, is_second)
         queues.save_queue(layout, key, found)
     return found
-
-
-def inclusion_now(layout: Layout, analyst: str, building_id: str) -> float | None:
-    """Return the probability with which a building was drawn that the analyst answers as a random check; None if it was not.
-
-    That is of the open check if it drew the building, otherwise of the analyst's newest queues.
-    """
-    check = open_check(layout)
-    found = inclusion_of_building(layout, check, building_id) if check else None
-    return queueing.inclusion_of(layout, analyst, building_id) if found is None else found
 
 
 def _next_rows(layout: Layout, check: Check, handed: dict[str, str], analyst: str, is_second: bool) -> tuple[list[int], int]:

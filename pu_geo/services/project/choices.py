@@ -12,9 +12,9 @@ from pu_geo.analysis import assessability
 from pu_geo.errors import ProjectError
 from pu_geo.project import choices, feature_sets, runs, store
 from pu_geo.project.choices import AUDIT, PERSON, START, TOP, Threshold, of_start, origin_words
+from pu_geo.project.contents import chip_facts
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.imagery.preparation import chip_facts
 
 __all__ = ["AUDIT", "PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
 Name = Literal["explore_color", "map_color", "cell_m", "formats", "profiles"]

@@ -27,6 +27,7 @@ from pu_geo.project import contents, labels, pseudo_positives, runs, store
 from pu_geo.project.labels import Moment
 from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
+from pu_geo.services.annotate import random_checks
 from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.damage_map.random_audits import Check
 from pu_geo.services.project import population
@@ -163,7 +164,7 @@ def _compare(
         pair = runs.find(db, one), runs.find(db, other)
     ranked, scores = _ranked(layout, *pair)
     clicks = unused_clicks(layout, pair, ranked.ids, ranked.rows)
-    check = random_audits.load(layout, check_id) if check_id else None
+    check = random_checks.load(layout, check_id) if check_id else None
     sides = []
     for facts, values in zip(pair, scores, strict=True):
         audited = auditing.at_by(layout, facts.run_id, check, [facts.threshold])[0] if check else None
@@ -214,7 +215,7 @@ def _common_audit(layout: Layout, one: RunFacts, other: RunFacts) -> Check | Non
     if one.chip_set != other.chip_set:
         return None
     found = [facts for facts in random_audits.audits_of(layout) if facts["run_id"] in (one.run_id, other.run_id)]
-    return random_audits.load(layout, found[-1]["id"]) if found else None
+    return random_checks.load(layout, found[-1]["id"]) if found else None
 
 
 def curve(layout: Layout, run_id: str) -> list[Mapping[str, Any]]:

@@ -15,14 +15,14 @@ from pu_geo.records import RunFacts
 
 def runs_with_model(layout: Layout) -> list[RunFacts]:
     """Return the runs whose model can be exported, newest first."""
-    return [run for run in store.call(layout, runs.all_runs) if model_files.is_there(layout, run.run_id)]
+    return [run for run in store.call(layout, runs.all_runs) if model_files.is_there(layout.run(run.run_id))]
 
 
 def model_file(layout: Layout, run_id: str) -> bytes:
     """Return the model file of a run, as `export` writes it. Raises ModelError if the run has no model, or a damaged one."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.zip"
-        model_files.write(path, *model_files.of_run(layout, run_id))
+        model_files.write(path, *model_files.of_run(layout.run(run_id)))
         return path.read_bytes()
 
 
@@ -44,7 +44,7 @@ def export(layout: Layout, run_id: str, out: str) -> dict[str, object]:
     found = newest[0].run_id if newest else store.call(layout, runs.find, run_id).run_id
     path = Path(out).expanduser().resolve()
     path = path / f"{found}{SUFFIX}" if path.is_dir() else path
-    card, weights = model_files.of_run(layout, found)
+    card, weights = model_files.of_run(layout.run(found))
     with writing(path, ModelError):
         model_files.write(path, card, weights)
     return {"run_id": found, "out": str(path), "bytes": path.stat().st_size}

@@ -202,7 +202,7 @@ def _learned_layers(job: Job, facts: RunFacts) -> bool:
 
 
 def _embed_by_model(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
-    found = model_files.from_parts(*model_files.of_run(job.layout, facts.run_id), facts.run_id)
+    found = model_files.from_parts(*model_files.of_run(job.layout.run(facts.run_id)), facts.run_id)
     restored = restore(found, best_device(), lambda name: maker_in(job.layout, facts.chip_set, name))
     if restored.bank is None:
         inputs: NDArray[Any] = shown.chips

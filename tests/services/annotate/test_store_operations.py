@@ -16,8 +16,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, labels, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import LabelEvent
-from pu_geo.services.annotate import building_history, labeling, presence
-from pu_geo.services.damage_map import random_audits
+from pu_geo.services.annotate import building_history, labeling, presence, random_checks
 from pu_geo.services.project import projects
 
 
@@ -88,7 +87,7 @@ def test_the_server_alone_knows_with_what_probability_an_audit_drew_a_building(
     town: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = {("ann", "b1"): 0.25}
-    monkeypatch.setattr(random_audits, "inclusion_now", lambda _, analyst, building: drawn.get((analyst, building)))
+    monkeypatch.setattr(random_checks, "inclusion_now", lambda _, analyst, building: drawn.get((analyst, building)))
     answers = [click(1, "b1", shown="audit", grade="minor", inclusion=0.9), click(2, "b2", shown="audit")]
     assert send(town, *answers, click(3, "b3", inclusion=0.5)) == {"session": "s", "n": 3, "event": 3, "refused": None}
     found = [(event.shown, event.inclusion) for event in current(town).values()]

@@ -13,6 +13,7 @@ from pu_geo.analysis.audit import design as audit
 from pu_geo.errors import PuGeoError
 from pu_geo.project import checks, contents, queues, runs, store
 from pu_geo.project.layout import Layout, write_json
+from pu_geo.services.annotate import random_checks
 from pu_geo.services.damage_map import auditing, random_audits
 from pu_geo.services.imagery.preparation import chip_facts
 from pu_geo.services.train import run_names
@@ -118,14 +119,14 @@ def test_a_check_of_the_search_lets_no_click_into_an_audit(mapped: Layout, is_le
     rows = check.sample.rows.tolist()
     hand_out(mapped, check, [f"b{row}" for row in rows[3:20]])  # the rest of the queue, on the screen when it was left
     say_all(mapped, rows[3:9])
-    assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 3
+    assert random_audits.answered(mapped, random_checks.load(mapped, check.id)).n_counted == 3
     say_check_of_search(mapped, f"b{rows[9]}", TRUTH[rows[9]], "ann" if is_left else "bob")
-    found = random_audits.answered(mapped, random_audits.load(mapped, check.id))
+    found = random_audits.answered(mapped, random_checks.load(mapped, check.id))
     assert (found.n_counted, found.n_answered) == (3, 3)
     if is_left:
         random_audits.extend(mapped, check.id, 0)  # opened again: goes on with what is open, and has passed by what is known
     say(mapped, f"b{rows[10]}", "not_damaged", check=check)
-    assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 11
+    assert random_audits.answered(mapped, random_checks.load(mapped, check.id)).n_counted == 11
 
 
 def test_two_audits_count_their_own_answers_and_one_that_is_opened_again_closes_the_other(mapped: Layout) -> None:
@@ -135,12 +136,12 @@ def test_two_audits_count_their_own_answers_and_one_that_is_opened_again_closes_
     say_all(mapped, first.sample.rows[3:9].tolist())
     second = random_audits.begin_audit(mapped, RUN, N - 11, "ann")  # draws all that is open, the first one's rows too
     say_checks(mapped, second, N - 12)
-    found = [random_audits.answered(mapped, random_audits.load(mapped, one.id)) for one in (first, second)]
+    found = [random_audits.answered(mapped, random_checks.load(mapped, one.id)) for one in (first, second)]
     assert [(one.n_counted, one.n_answered) for one in found] == [(3, 3), (N - 12, N - 12)]
     random_audits.extend(mapped, first.id, 0)
-    assert random_audits.open_check(mapped).id == first.id
+    assert random_checks.open_check(mapped).id == first.id
     say(mapped, f"b{second.sample.rows[N - 12]}", "not_damaged", check=second)  # from a page that was left open
-    assert random_audits.answered(mapped, random_audits.load(mapped, second.id)).n_answered == N - 12
+    assert random_audits.answered(mapped, random_checks.load(mapped, second.id)).n_answered == N - 12
 
 
 def test_an_audit_of_before_counts_as_it_did(mapped: Layout) -> None:
@@ -150,11 +151,11 @@ def test_an_audit_of_before_counts_as_it_did(mapped: Layout) -> None:
     facts, _ = checks.load(mapped, check.id)
     old = {name: value for name, value in facts.items() if name != "open_spans"}
     checks.save_facts(mapped, {**old, "is_open": False})
-    assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 3
+    assert random_audits.answered(mapped, random_checks.load(mapped, check.id)).n_counted == 3
     checks.save_facts(mapped, {**old, "is_open": True})
     random_audits.leave(mapped, check.id, "ann")  # known from here on
     say(mapped, f"b{check.sample.rows[3]}", "not_damaged", check=check)
-    assert random_audits.answered(mapped, random_audits.load(mapped, check.id)).n_counted == 3
+    assert random_audits.answered(mapped, random_checks.load(mapped, check.id)).n_counted == 3
 
 
 def test_checks_of_an_audit_let_no_click_into_the_sample_of_the_search(mapped: Layout) -> None:

@@ -13,7 +13,7 @@ from pu_geo.analysis.audit import design
 from pu_geo.errors import PuGeoError
 from pu_geo.project import labels, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import presence
+from pu_geo.services.annotate import presence, random_checks
 from pu_geo.services.damage_map import random_audits
 
 N = 60
@@ -31,18 +31,18 @@ def chipped(tmp_path: Path) -> Layout:
     return layout
 
 
-def shown(layout: Layout, analyst: str, check: random_audits.Check, **how: bool) -> list[str]:
+def shown(layout: Layout, analyst: str, check: random_checks.Check, **how: bool) -> list[str]:
     return [item.building_id for item in random_audits.check_queue(layout, analyst, check, **how).items]
 
 
-def answer_all(layout: Layout, check: random_audits.Check, analyst: str) -> None:
+def answer_all(layout: Layout, check: random_checks.Check, analyst: str) -> None:
     """Answer one queue of a check after another."""
     done = None
     for _ in range(3):
-        queue = random_audits.advance_check(layout, analyst, random_audits.load(layout, check.id), done=done)
+        queue = random_audits.advance_check(layout, analyst, random_checks.load(layout, check.id), done=done)
         done = queue.id
         for item in queue.items:
-            say(layout, item.building_id, "not_damaged", analyst=analyst, check=random_audits.load(layout, check.id))
+            say(layout, item.building_id, "not_damaged", analyst=analyst, check=random_checks.load(layout, check.id))
 
 
 def test_a_stop_check_draws_what_nobody_answered_and_goes_on_as_it_needs(chipped: Layout) -> None:
@@ -53,19 +53,19 @@ def test_a_stop_check_draws_what_nobody_answered_and_goes_on_as_it_needs(chipped
     assert {item.kind for item in first.items} == {"audit"}
     assert random_audits.check_queue(chipped, "ann", check) == first  # the same after a reload
     for item in first.items:
-        say(chipped, item.building_id, "not_damaged", check=random_audits.load(chipped, check.id))
-    second = random_audits.advance_check(chipped, "ann", random_audits.load(chipped, check.id), done=first.id)
+        say(chipped, item.building_id, "not_damaged", check=random_checks.load(chipped, check.id))
+    second = random_audits.advance_check(chipped, "ann", random_checks.load(chipped, check.id), done=first.id)
     assert not {item.building_id for item in second.items} & {item.building_id for item in first.items}
-    view = random_audits.stop_view(chipped, random_audits.load(chipped, check.id), at_most_left=5)
+    view = random_audits.stop_view(chipped, random_checks.load(chipped, check.id), at_most_left=5)
     assert (view.n_checked, view.n_damaged, view.is_void) == (20, 0, False)
     assert 0 < view.n_more < 36
 
 
 def test_two_analysts_share_the_work_and_a_second_reader_does_it_again(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
-    ann, bob = shown(chipped, "ann", check), shown(chipped, "bob", random_audits.load(chipped, check.id))
+    ann, bob = shown(chipped, "ann", check), shown(chipped, "bob", random_checks.load(chipped, check.id))
     assert not set(ann) & set(bob)
-    check = random_audits.load(chipped, check.id)
+    check = random_checks.load(chipped, check.id)
     assert shown(chipped, "eve", check, is_second=True) == []
     for building in ann[:3]:
         say(chipped, building, "not_damaged", analyst="ann", check=check)
@@ -80,7 +80,7 @@ def test_two_analysts_share_the_work_and_a_second_reader_does_it_again(chipped: 
 def test_answers_of_a_check_can_be_corrected_and_teach_nothing(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
     (first, second, *_) = shown(chipped, "ann", check)
-    check = random_audits.load(chipped, check.id)
+    check = random_checks.load(chipped, check.id)
     say(chipped, first, "not_damaged", analyst="ann", check=check)
     say(chipped, first, "positive", analyst="bob")  # a correction on the map
     say(chipped, second, "positive", analyst="ann", check=check)
@@ -101,7 +101,7 @@ def test_a_search_among_the_drawn_makes_a_stop_check_void(chipped: Layout, place
     """Before: a click of the search on a building that was drawn counted as its check."""
     check = random_audits.begin_stop_check(chipped, "ann")
     drawn = shown(chipped, "ann", check)
-    check = random_audits.load(chipped, check.id)
+    check = random_checks.load(chipped, check.id)
     say(chipped, drawn[0], "not_damaged", analyst="ann", check=check)
     assert not random_audits.stop_view(chipped, check, 5).is_void
     say(chipped, f"b{check.sample.rows[place]}", "positive", analyst="bob")
@@ -111,11 +111,11 @@ def test_a_search_among_the_drawn_makes_a_stop_check_void(chipped: Layout, place
 
 def test_who_went_home_does_not_keep_an_audit_from_its_end(chipped: Layout) -> None:
     check = random_audits.begin_stop_check(chipped, "ann")
-    gone = shown(chipped, "ann", random_audits.load(chipped, check.id))  # and never answered by ann
+    gone = shown(chipped, "ann", random_checks.load(chipped, check.id))  # and never answered by ann
     answer_all(chipped, check, "bob")
-    found = random_audits.answered(chipped, random_audits.load(chipped, check.id))
+    found = random_audits.answered(chipped, random_checks.load(chipped, check.id))
     assert (found.n_open, found.n_counted, found.state) == (0, N - 4, "finished")
-    view = random_audits.stop_view(chipped, random_audits.load(chipped, check.id), at_most_left=0)
+    view = random_audits.stop_view(chipped, random_checks.load(chipped, check.id), at_most_left=0)
     assert (view.n_checked, view.n_more) == (N - 4, 0)
     with pytest.raises(PuGeoError, match="nothing left to check"):
         random_audits.begin_stop_check(chipped, "ann")
@@ -124,21 +124,21 @@ def test_who_went_home_does_not_keep_an_audit_from_its_end(chipped: Layout) -> N
 
 def test_one_check_is_open_at_a_time_one_analyst_leaves_and_the_others_go_on(chipped: Layout) -> None:
     first, check = (random_audits.begin_stop_check(chipped, "ann") for _ in range(2))
-    assert not random_audits.load(chipped, first.id).is_open
+    assert not random_checks.load(chipped, first.id).is_open
     for name in ("ann", "bob"):
         random_audits.check_queue(chipped, name, check)
     random_audits.leave(chipped, check.id, "ann")
-    still = random_audits.open_check(chipped)
+    still = random_checks.open_check(chipped)
     assert still.id == check.id
     assert [random_audits.takes_part(chipped, still, name) for name in ("ann", "bob")] == [False, True]
     assert [random_audits.others_in(chipped, still, name) for name in ("ann", "bob")] == [["bob"], []]
     random_audits.leave(chipped, check.id, "bob")
-    assert random_audits.open_check(chipped) is None, "nobody is left"
+    assert random_checks.open_check(chipped) is None, "nobody is left"
     again = random_audits.resume(chipped, check.id, "ann")
     assert [random_audits.takes_part(chipped, again, name) for name in ("ann", "bob")] == [True, False]
     random_audits.end(chipped, check.id)  # for those too who went home
-    assert random_audits.open_check(chipped) is None
-    assert random_audits.others_in(chipped, random_audits.load(chipped, check.id), "bob") == []
+    assert random_checks.open_check(chipped) is None
+    assert random_audits.others_in(chipped, random_checks.load(chipped, check.id), "bob") == []
 
 
 @pytest.mark.parametrize("is_here", [False, True])
@@ -149,4 +149,4 @@ def test_a_former_name_keeps_a_check_open_only_while_somebody_works_under_it(chi
     if is_here:
         presence.exchange(chipped, {"session": "other", "analyst": "analyst-k3f9", "building": None, "since": 0})
     random_audits.leave(chipped, check.id, "zoe", former={"analyst-k3f9"})
-    assert (random_audits.open_check(chipped) is not None) == is_here
+    assert (random_checks.open_check(chipped) is not None) == is_here

@@ -75,7 +75,7 @@ def test_it_is_the_run_that_would_have_been_trained_here(way: str, chipped: Layo
         np.testing.assert_array_equal(array_of(chipped, came.run_id, name), array_of(chipped, here, name))
     if came.types:
         np.testing.assert_array_equal(*(array_of(chipped, one, runs.TYPE_SCORES) for one in (came.run_id, here)))
-    assert model_files.of_run(chipped, came.run_id) == model_files.of_run(other, there)
+    assert model_files.of_run(chipped.run(came.run_id)) == model_files.of_run(other.run(there))
     told, wanted = asdict(came), asdict(facts_of(chipped, here))
     (where,) = {*told["warnings"]} - {*wanted["warnings"]}
     assert "was trained on the chips and answers of this project, as they were then (CPU, 1 thread)" in where
