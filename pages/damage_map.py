@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services.damage_map import mapping
+from pu_geo.services.damage_map import thresholds
 from pu_geo.services.project import choices
 from pu_geo.services.train import training
 from pu_geo.ui import frame
@@ -36,7 +36,7 @@ tab = dict(zip(names, st.tabs(names, key="damage-tabs", on_change="rerun"), stri
 with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page would have to be loaded anew
     flagging = Flagging(
         basis=choices.basis_words(shown.limit.origin),
-        on_top=lambda k: frame.does(lambda: mapping.choose_top(layout, run_id, k))(),
+        on_top=lambda k: frame.does(lambda: thresholds.choose_top(layout, run_id, k))(),
         on_color=lambda by: frame.does(lambda: choices.choose_setting(layout, "map_color", by))(),
         types=types,
     )

@@ -33,7 +33,7 @@ from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout, find_project, read_array
 from pu_geo.records import FeatureRequest, Label, Layer, LayerKind, RunFacts, Scene, View
 from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import auditing, damage_map, mapping, random_audits
+from pu_geo.services.damage_map import auditing, damage_map, exporting, random_audits, thresholds
 from pu_geo.services.damage_map.auditing import AuditView, HowMany
 from pu_geo.services.explore import clusters, discovering, exploring, neighbors, outliers
 from pu_geo.services.imagery import features, layers, preparation
@@ -700,7 +700,9 @@ class Project:
         'top:3'
         """
         name = None if run is None else _run_name(run)
-        return mapping.choose(self._layout, name, threshold=_checked_threshold(threshold), top=top, damage_type=damage_type)
+        return thresholds.choose(
+            self._layout, name, threshold=_checked_threshold(threshold), top=top, damage_type=damage_type
+        )
 
     def threshold(self, run: RunName = CHOSEN) -> Threshold:
         """Return the threshold of a run's map, and who or what set it: `value`, `origin`.
@@ -814,7 +816,7 @@ class Project:
         if scores is None:
             if threshold is not None:
                 check_threshold(threshold)
-            wanted = mapping.map_arguments(self._layout, _run_name(run or CHOSEN), threshold, top)
+            wanted = thresholds.map_arguments(self._layout, _run_name(run or CHOSEN), threshold, top)
             return layers.to_geodataframe(build_damage_map(self._layout, **wanted))  # type: ignore[arg-type]
         if run is not None:
             raise PuGeoError("A map is of a run or of own scores, not of both.", "Leave one of the two out.")
@@ -842,11 +844,11 @@ class Project:
         wanted = format or Path(out).suffix.removeprefix(".")
         if not wanted:
             raise PuGeoError(
-                f"{out} has no ending that names a format; these are: {', '.join(mapping.FORMATS)}.",
+                f"{out} has no ending that names a format; these are: {', '.join(exporting.FORMATS)}.",
                 f"Call it {Path(out).name}.geojson, for example, or pass `format=`.",
             )
         args = {"format": wanted, "out": _path(out), "local": local}
-        of_run = mapping.map_arguments(self._layout, _run_name(run), _checked_threshold(threshold), top)
+        of_run = thresholds.map_arguments(self._layout, _run_name(run), _checked_threshold(threshold), top)
         return self._run("export", {**of_run, **args}, "Writing the map")
 
     def publish(
@@ -864,7 +866,7 @@ class Project:
         """
         formats, profiles = ([one] if isinstance(one, str) else one for one in (formats, profiles))
         limit = _checked_threshold(threshold)
-        args = mapping.publish_arguments(self._layout, _run_name(run), limit, formats, profiles, local=local, top=top)
+        args = exporting.publish_arguments(self._layout, _run_name(run), limit, formats, profiles, local=local, top=top)
         return self._run("publish", args, "Publishing the map")
 
     def _facts(self, run: RunName) -> RunFacts:

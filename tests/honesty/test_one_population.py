@@ -14,7 +14,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.project import aoi, contents, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import random_checks
-from pu_geo.services.damage_map import auditing, damage_map, mapping, random_audits
+from pu_geo.services.damage_map import auditing, damage_map, random_audits, thresholds
 from pu_geo.services.project import choices, population, removing
 from pu_geo.services.project.choices import Threshold
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
@@ -74,7 +74,7 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
         assert told.total.value is None
         assert "no random choice" in told.words
         facts = build_damage_map(mapped, RUN, limit.value, threshold_origin=limit.origin).metadata
-        assert "which estimates nothing any more" in mapping.which_words(facts)
+        assert "which estimates nothing any more" in thresholds.which_words(facts)
     else:
         assert told.n == n_assessable
         assert told.total.low <= TRUTH[2:][stays[2:]].sum() <= told.total.high
@@ -90,7 +90,7 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     assert sum(row["n"] for row in published.metadata["scenes"]) in (0, n)
 
     k = min(10, int(open_now.is_open.sum()))
-    here = damage_map.of_run(mapped, RUN, mapping.top(damage_map.of_run(mapped, RUN), k))
+    here = damage_map.of_run(mapped, RUN, thresholds.top(damage_map.of_run(mapped, RUN), k))
     assert (here.n["flagged"], len(here.classes)) == (k, n)
     n_left = int(open_now.is_open.sum())
     with pytest.raises(PuGeoError, match=f"{n_left:,} buildings have no answer yet"):

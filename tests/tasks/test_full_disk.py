@@ -25,7 +25,7 @@ from pu_geo.jobs.tasks import TASKS
 from pu_geo.project import contents, labels, leftovers, runs, store
 from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
-from pu_geo.services.damage_map import mapping
+from pu_geo.services.damage_map import thresholds
 from pu_geo.services.explore import selections
 from pu_geo.services.train import models
 from pu_geo.tasks.imagery.chip import chip
@@ -108,7 +108,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "discover": lambda: {"n_seeds": 2},
         "export": lambda: {"run_id": run_id, "format": "csv", "out": str(layout.exports / "map.csv")},
         "export_selection": lambda: {
-            **mapping.map_arguments(layout, run_id, None), "decision": selections.saved(layout)[0].decision, "formats": ["csv"],
+            **thresholds.map_arguments(layout, run_id, None), "decision": selections.saved(layout)[0].decision, "formats": ["csv"],
         },
         "publish": lambda: {"run_id": run_id, "threshold": 0.5, "formats": ["csv", "gpkg"]},
         "relink": lambda: {"old": str(town / "pre.tif"), "new": str(prepared / "moved.tif")},

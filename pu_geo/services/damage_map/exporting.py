@@ -10,13 +10,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pu_geo import jobs
 from pu_geo.errors import OutOfReach, PuGeoError
-from pu_geo.project import versions
+from pu_geo.project import contents, store, versions
 from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import thresholds
 from pu_geo.services.damage_map.damage_map import DamageMap
+from pu_geo.services.explore import selections
 from pu_geo.services.project.population import Class
 from pu_geo.services.train import run_names
 
+FORMATS = {
+    "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf",
+    "kml": "KML", "heat": "Heat raster (COG)",
+}  # fmt: skip  # fmt: skip
+LOCAL_FORMATS = ("gpkg", "csv")  # the formats that can say that a map has no place on the Earth
+PROFILES = {
+    "copernicus": "Copernicus EMS", "unosat": "UNOSAT", "xbd": "xBD joint damage scale", "fema": "FEMA",
+}  # fmt: skip  # fmt: skip
 _OF_TRIAGE: Mapping[str, Class] = {
     "confirmed": "confirmed", "flagged": "flagged", "high_precision": "flagged", "high_recall": "not_flagged",
     "below": "not_flagged", "not_assessed": "not_assessed",
@@ -120,3 +131,24 @@ def write_zip(layout: Layout, version: str, out: Path) -> bool:
             if version_file(layout, version, path.name) is not None:
                 zipped.write(path, f"{layout.folder.stem}_{version}/{path.name}")
     return True
+
+
+# Starting one
+
+
+def publish_arguments(
+    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str], *,
+    local: bool = False, top: int | None = None,
+) -> dict[str, object]:  # fmt: skip
+    """Return what the job "publish" takes, see `map_arguments`; `local`: meters, for a map without a place on the Earth."""
+    chosen = {"formats": list(formats), "profiles": list(profiles), "local": local}
+    return {**thresholds.map_arguments(layout, run_id, threshold, top), **chosen}
+
+
+def start_selection(layout: Layout, run_id: str, name: str) -> str:
+    """Start the job that writes a saved selection into `exports/selections/`, with all columns of the damage map; its id."""
+    with store.connect(layout) as db:
+        decision, has_place = selections.standing(db, name).decision, contents.grid(db).has_place
+    formats = ["csv", "geojson"] if has_place else list(LOCAL_FORMATS)
+    arguments = thresholds.map_arguments(layout, run_id, None)
+    return jobs.start(layout, "export_selection", {**arguments, "decision": decision, "formats": formats})

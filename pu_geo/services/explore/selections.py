@@ -8,17 +8,14 @@ import sqlite3
 import uuid
 from collections.abc import Sequence
 
-from pu_geo import jobs
 from pu_geo.errors import ProjectError
-from pu_geo.project import contents, decisions, store
+from pu_geo.project import decisions, store
 from pu_geo.project.decisions import Decision
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import mapping
 from pu_geo.services.project import choices, population
 from pu_geo.spreadsheets import guarded
 
 KIND = "selection"
-TASK = "export_selection"
 
 
 def saved(layout: Layout) -> list[Decision]:
@@ -47,7 +44,7 @@ def save(layout: Layout, name: str, building_ids: Sequence[str], *, run_id: str,
 def remove(layout: Layout, name: str, *, analyst: str) -> int:
     """Remove a selection; return the number of this decision, by which `put_back` restores it."""
     with store.connect(layout) as db, store.transaction(db):
-        _standing(db, name)
+        standing(db, name)
         return decisions.decide(db, uuid.uuid4().hex, KIND, name, None, analyst=analyst)
 
 
@@ -74,7 +71,7 @@ def put_back(layout: Layout, name: str, *, decision: int, analyst: str) -> int:
     return len(facts["building_ids"]) if facts else 0
 
 
-def _standing(db: sqlite3.Connection, name: str) -> Decision:
+def standing(db: sqlite3.Connection, name: str) -> Decision:
     found = decisions.standing(db, KIND)
     if name not in found:
         known = ", ".join(found) or "none yet"
@@ -98,12 +95,3 @@ def as_csv(layout: Layout, run_id: str, building_ids: Sequence[str]) -> str:
         answer, score, rank = of_each.get(building, (None, 0.0, 0))
         table.writerow([guarded(building), answer or "unlabeled", *([f"{score:.4f}", rank] if rank else ["", ""])])
     return text.getvalue()
-
-
-def start_export(layout: Layout, run_id: str, name: str) -> str:
-    """Start the job that writes a saved selection into `exports/selections/`, with all columns of the damage map; its id."""
-    with store.connect(layout) as db:
-        decision, has_place = _standing(db, name).decision, contents.grid(db).has_place
-    formats = ["csv", "geojson"] if has_place else list(mapping.LOCAL_FORMATS)
-    arguments = mapping.map_arguments(layout, run_id, None)
-    return jobs.start(layout, TASK, {**arguments, "decision": decision, "formats": formats})

@@ -9,7 +9,7 @@ import streamlit as st
 
 from pu_geo import wording
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing, mapping, random_audits
+from pu_geo.services.damage_map import auditing, random_audits, thresholds
 from pu_geo.services.damage_map.auditing import AuditView
 from pu_geo.services.damage_map.damage_map import DamageMap
 from pu_geo.services.project import choices
@@ -62,7 +62,7 @@ def _figures(run_id: str, shown: DamageMap) -> None:
 
 def _offer(run_id: str, shown: DamageMap) -> None:
     """Draw the threshold that the audit offers, what it and the one of now cost, and the button that takes it."""
-    if (offer := mapping.offer(shown)) is None:
+    if (offer := thresholds.offer(shown)) is None:
         return
     with st.container(border=True, key="audit-offer"):
         st.markdown(frame.plain(offer.words))

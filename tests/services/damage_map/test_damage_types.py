@@ -18,7 +18,7 @@ from pu_geo.project import grades, labels, runs, store
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate.labeling import current_labels, label_all
-from pu_geo.services.damage_map import damage_map, damage_types, mapping
+from pu_geo.services.damage_map import damage_map, damage_types, thresholds
 
 DAMAGED = np.flatnonzero(TRUTH).tolist()
 CLICKED = [row for row in DAMAGED if row > 1][:25]
@@ -128,7 +128,7 @@ def test_people_win_over_scores(typed: Layout) -> None:
 def test_thresholds_are_kept_append_only_and_can_be_taken_back(typed: Layout) -> None:
     name_types(typed, CLICKED)
     start = on_map(typed, TYPED, LIMIT).types[0].threshold
-    mapping.choose_type_top(damage_map.of_run(typed, TYPED, LIMIT), "roof", 7)
+    thresholds.choose_type_top(damage_map.of_run(typed, TYPED, LIMIT), "roof", 7)
     roof = on_map(typed, TYPED, LIMIT).types[0]
     assert (roof.n_by_score, roof.threshold.origin) == (7, "top:7")
     damage_types.choose_threshold(typed, TYPED, "roof", 0.4)
@@ -144,7 +144,7 @@ def test_on_a_scale_who_reaches_a_grade_reaches_those_below(tmp_path: Path) -> N
     names = ("at least Minor", "at least Major")
     layout = typed_project(tmp_path, types=names, types_from="grades", is_ordinal=True)
     before = on_map(layout, TYPED, LIMIT).types[0].words
-    mapping.choose_type_top(damage_map.of_run(layout, TYPED, LIMIT), "at least Major", 7)
+    thresholds.choose_type_top(damage_map.of_run(layout, TYPED, LIMIT), "at least Major", 7)
     found = on_map(layout, TYPED, LIMIT)
     minor = found.types[0]
     assert (minor.threshold, minor.n_by_score, minor.n_above) == (None, 7, 0)

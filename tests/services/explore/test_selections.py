@@ -14,6 +14,7 @@ from small_parts import add_chips, add_run, click, job_of
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.project.layout import Layout
+from pu_geo.services.damage_map import exporting
 from pu_geo.services.explore import selections
 from pu_geo.tasks.damage_map.export import export_selection
 
@@ -94,7 +95,7 @@ def test_the_job_writes_what_the_damage_map_says_of_these_buildings_alone(
     save(ranked, "Dächer / west", ["b4", "b19", "b7"])
     asked: dict = {}
     monkeypatch.setattr(jobs, "start", lambda layout, task, args: asked.update(task=task, args=args) or "job-1")
-    assert selections.start_export(ranked, RUN, "Dächer / west") == "job-1"
+    assert exporting.start_selection(ranked, RUN, "Dächer / west") == "job-1"
     assert asked["task"] == selections.TASK
     json.dumps(asked["args"])
     save(ranked, "Dächer / west", ["b1"])  # since then; the job writes what was saved when it was asked for

@@ -15,7 +15,7 @@ from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.methods import catalog
 from pu_geo.project import runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import damage_map, mapping, random_audits
+from pu_geo.services.damage_map import damage_map, random_audits, thresholds
 from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.publish import publish
 
@@ -79,26 +79,26 @@ def test_each_run_keeps_its_threshold_and_who_set_it(mapped: Layout) -> None:
         with pytest.raises(ProjectError, match="scores lie between 0 and 1"):
             choices.choose_threshold(mapped, RUN, wrong)
     arguments = {"run_id": RUN, "threshold": 0.3, "threshold_origin": "person"}
-    assert mapping.map_arguments(mapped, RUN, None) == mapping.map_arguments(mapped, RUN, 0.3) == arguments
-    assert mapping.map_arguments(mapped, "other-1", 0.6124)["threshold_origin"] == "audit:check-1"
-    assert mapping.map_arguments(mapped, "other-1", 0.61)["threshold_origin"] == "person"
+    assert thresholds.map_arguments(mapped, RUN, None) == thresholds.map_arguments(mapped, RUN, 0.3) == arguments
+    assert thresholds.map_arguments(mapped, "other-1", 0.6124)["threshold_origin"] == "audit:check-1"
+    assert thresholds.map_arguments(mapped, "other-1", 0.61)["threshold_origin"] == "person"
 
 
 def test_the_top_k_are_flagged_of_those_without_an_answer(mapped: Layout) -> None:
     add_run(mapped, "other-1")  # b39 has the highest score
     click(mapped, "b39", "b38", label="not_damaged")
-    mapping.choose(mapped, "other-1", top=5)
+    thresholds.choose(mapped, "other-1", top=5)
     limit = choices.threshold(mapped, "other-1")
     assert limit.origin == "top:5"
     found = damage_map.of_run(mapped, "other-1")
     assert (found.n["flagged"], found.n_open) == (5, 38)
     for wrong in (0, 39, True, 2.0):
         with pytest.raises(PuGeoError, match="38 are assessed and have no answer"):
-            mapping.choose(mapped, "other-1", top=wrong)  # type: ignore[arg-type]
+            thresholds.choose(mapped, "other-1", top=wrong)  # type: ignore[arg-type]
     with pytest.raises(PuGeoError, match="both asked for"):
-        mapping.map_arguments(mapped, RUN, 0.3, 5)
-    assert mapping.map_arguments(mapped, "other-1", None, 3)["threshold_origin"] == "top:3"
-    assert mapping.map_arguments(mapped, "other-1", limit.value)["threshold_origin"] == "top:5"
+        thresholds.map_arguments(mapped, RUN, 0.3, 5)
+    assert thresholds.map_arguments(mapped, "other-1", None, 3)["threshold_origin"] == "top:3"
+    assert thresholds.map_arguments(mapped, "other-1", limit.value)["threshold_origin"] == "top:5"
 
 
 def test_settings_of_screens_stay_and_the_log_of_them_is_never_changed(mapped: Layout) -> None:

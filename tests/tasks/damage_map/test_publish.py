@@ -20,14 +20,14 @@ from pu_geo.jobs import worker
 from pu_geo.project import grades, labels, runs, store, versions
 from pu_geo.project.grades import Grade
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing, mapping
+from pu_geo.services.damage_map import auditing, exporting
 from pu_geo.tasks.annotate.import_labels import import_labels
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
 from pu_geo.tasks.damage_map.publish import publish
 
 
 def write(layout: Layout, *formats: str, profiles: tuple[str, ...] = (), threshold: float | None = 0.5) -> dict[str, object]:
-    args = mapping.publish_arguments(layout, "latest", threshold, formats or ("geojson",), profiles)
+    args = exporting.publish_arguments(layout, "latest", threshold, formats or ("geojson",), profiles)
     return publish(job_of(layout), **json.loads(json.dumps(args)))
 
 
@@ -149,7 +149,7 @@ def test_an_audit_fills_chances_weights_and_bands(mapped: Layout) -> None:
     assert (estimate["not_assessed"], estimate["run_id"]) == (2, RUN)
     told = json.loads((mapped.exports / "v1" / "damage_map.run.json").read_text())["audit"]
     assert "calibration" not in told
-    worker.run(unheld_job(mapped, "publish", mapping.publish_arguments(mapped, "latest", 0.5, ("geojson",), ())))
+    worker.run(unheld_job(mapped, "publish", exporting.publish_arguments(mapped, "latest", 0.5, ("geojson",), ())))
     assert json.loads((mapped.exports / "v2" / "damage_map.run.json").read_text())["audit"] == told
     assert (told["check_id"], told["n_answered"]) == (check.id, 200)
 

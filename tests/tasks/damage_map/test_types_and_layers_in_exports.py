@@ -21,7 +21,7 @@ from pu_geo.geo.export.codebook import fields_of
 from pu_geo.geo.export.exporters import EXPORTERS
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import damage_types, mapping
+from pu_geo.services.damage_map import damage_types, exporting
 from pu_geo.services.train import run_card
 from pu_geo.tasks.damage_map.areas import area_tables
 from pu_geo.tasks.damage_map.damage_map import build_damage_map
@@ -120,7 +120,7 @@ def test_areas_leave_a_type_empty_that_too_few_answers_name(tmp_path: Path) -> N
 def test_a_version_says_types_thresholds_and_audits(typed: Layout) -> None:
     damage_types.choose_threshold(typed, TYPED, "roof", 0.4)
     answer_audit(typed, 200, run_id=TYPED)
-    args = mapping.publish_arguments(typed, TYPED, LIMIT, ("csv",), ())
+    args = exporting.publish_arguments(typed, TYPED, LIMIT, ("csv",), ())
     publish(job_of(typed), **json.loads(json.dumps(args)))
     folder = typed.exports / "v1"
     facts = json.loads((folder / "version.json").read_text())

@@ -23,7 +23,7 @@ from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.project import model_files
 from pu_geo.project.layout import Layout
 from pu_geo.services.annotate import ranking
-from pu_geo.services.damage_map import mapping
+from pu_geo.services.damage_map import exporting
 from pu_geo.services.imagery import features
 from pu_geo.services.project import removing
 from pu_geo.services.train import run_card, run_names, training
@@ -67,7 +67,7 @@ def trained(layout: Layout, name: str = "", method: str = "ncpu", job: str = "tr
 
 
 def published(layout: Layout, run_id: str) -> Path:
-    args = mapping.publish_arguments(layout, run_id, 0.5, ("geojson",), ())
+    args = exporting.publish_arguments(layout, run_id, 0.5, ("geojson",), ())
     return Path(str(publish(job_of(layout, f"publish-{run_id}"), **args)["out"]))
 
 

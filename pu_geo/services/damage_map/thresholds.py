@@ -1,37 +1,26 @@
-"""What people choose of the damage map: run and thresholds, what an audit offers, and what the jobs on a map are given."""
+"""What people choose of the damage map: run and thresholds, what an audit offers, and what a job on a map is given."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo import jobs
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.analysis.scenes import SceneRow as SceneRow
 from pu_geo.errors import PuGeoError
-from pu_geo.jobs import JobView
 from pu_geo.methods import catalog
-from pu_geo.project import areas, runs, store
-from pu_geo.project.layout import Layout, checked_id, read_json
+from pu_geo.project import runs, store
+from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
 from pu_geo.services.annotate import random_checks
 from pu_geo.services.damage_map import auditing, damage_map, damage_types
 from pu_geo.services.damage_map.damage_map import DamageMap
 from pu_geo.services.project import choices
 from pu_geo.services.project.choices import Threshold
-
-FORMATS = {
-    "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf",
-    "kml": "KML", "heat": "Heat raster (COG)",
-}  # fmt: skip
-LOCAL_FORMATS = ("gpkg", "csv")  # the formats that can say that a map has no place on the Earth
-PROFILES = {
-    "copernicus": "Copernicus EMS", "unosat": "UNOSAT", "xbd": "xBD joint damage scale", "fema": "FEMA",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -173,15 +162,6 @@ def wanted_of(origin: str) -> int | None:
     return int(rest) if kind in (choices.START, choices.TOP) and rest.isdecimal() else None
 
 
-def publish_arguments(
-    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str], *,
-    local: bool = False, top: int | None = None,
-) -> dict[str, object]:  # fmt: skip
-    """Return what the job "publish" takes, see `map_arguments`; `local`: meters, for a map without a place on the Earth."""
-    chosen = {"formats": list(formats), "profiles": list(profiles), "local": local}
-    return {**map_arguments(layout, run_id, threshold, top), **chosen}
-
-
 def map_arguments(layout: Layout, run_id: str, limit: float | None, k: int | None = None) -> dict[str, object]:
     """Return what every job on a run's map takes.
 
@@ -228,28 +208,3 @@ def newer_words(layout: Layout, run_id: str) -> list[str]:
     if newest == run_id:
         return []
     return [f"Run {newest} is newer and not shown; `pu-geo choose {layout.folder.name} --run latest` makes it the map."]
-
-
-def start_adding_areas(layout: Layout, path: str, layer: str) -> str:
-    """Start the job that reads areas such as districts; return its id. Raises PuGeoError if no path is given."""
-    if not path:
-        raise PuGeoError("No file of areas was named.", "Write the path of a GeoJSON or GeoPackage file of polygons.")
-    return jobs.start(layout, "add_areas", {"path": path, "layer": areas.checked_layer(layer)})
-
-
-def area_layers(layout: Layout) -> dict[str, int]:
-    """Return the layers of areas that were added, and how many areas each has."""
-    return store.call(layout, areas.layers)
-
-
-def last_summing_up(layout: Layout, run_id: str) -> JobView | None:
-    """Return the newest finished job "sum_up" of a run."""
-    done = (job for job in jobs.all_jobs(layout) if job.task == "sum_up" and job.state == "done")
-    return next((job for job in done if job.result.get("run_id") == run_id), None)
-
-
-def area_table(layout: Layout, job_id: str, layer: str) -> dict[str, Any]:
-    """Return what the job "sum_up" found for one layer: {"rows", "outlines", "n_outside"}."""
-    path = layout.jobs / checked_id(job_id) / f"{layer}.json"
-    found: dict[str, Any] = read_json(path)
-    return found

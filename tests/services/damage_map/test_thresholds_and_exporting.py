@@ -18,7 +18,7 @@ from small_parts import add_run, answer, click, job_of, op_of, square_table
 from pu_geo.errors import PuGeoError
 from pu_geo.project import contents, runs, store
 from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing, damage_map, exporting, mapping, random_audits
+from pu_geo.services.damage_map import areas, auditing, damage_map, exporting, random_audits, thresholds
 from pu_geo.services.damage_map.exporting import State
 from pu_geo.services.project import choices
 from pu_geo.tasks.damage_map.publish import publish
@@ -45,13 +45,13 @@ def test_a_threshold_flags_what_is_open_and_reaches_it(mapped: Layout) -> None:
     assert [kinds[f"b{row}"] for row in (0, 5, 6, 7, N)] == [
         "not_assessed", "confirmed", "not_flagged", "not_assessed", "not_assessed",
     ]  # fmt: skip
-    assert mapping.top(shown, 30) == (pytest.approx(limit), "top:30")
-    assert (mapping.wanted_of("top:30"), choices.basis_words("top:30")) == (30, "chosen by a person")
-    assert damage_map.of_run(mapped, RUN, mapping.top(shown, N - 5)).n["flagged"] == N - 5
+    assert thresholds.top(shown, 30) == (pytest.approx(limit), "top:30")
+    assert (thresholds.wanted_of("top:30"), choices.basis_words("top:30")) == (30, "chosen by a person")
+    assert damage_map.of_run(mapped, RUN, thresholds.top(shown, N - 5)).n["flagged"] == N - 5
 
 
-def offer(layout: Layout, run_id: str = RUN) -> mapping.Offer | None:
-    return mapping.offer(damage_map.of_run(layout, run_id))
+def offer(layout: Layout, run_id: str = RUN) -> thresholds.Offer | None:
+    return thresholds.offer(damage_map.of_run(layout, run_id))
 
 
 def test_an_audit_offers_a_threshold_with_what_both_cost_and_changes_none(mapped: Layout) -> None:
@@ -93,21 +93,21 @@ def test_an_audit_offers_a_threshold_with_what_both_cost_and_changes_none(mapped
 def test_areas_are_read_by_a_job_and_a_map_is_named_in_words(
     mapped: Layout, started: list[tuple[str, dict[str, Any]]], tmp_path: Any
 ) -> None:
-    mapping.start_adding_areas(mapped, "/data/areas.geojson", "adm2")
+    areas.start_adding_areas(mapped, "/data/areas.geojson", "adm2")
     assert started == [("add_areas", {"path": "/data/areas.geojson", "layer": "adm2"})]
     with pytest.raises(PuGeoError, match="No file of areas"):
-        mapping.start_adding_areas(mapped, "", "adm2")
-    assert (mapping.area_layers(mapped), mapping.last_summing_up(mapped, RUN)) == ({}, None)
-    assert mapping.newer_words(mapped, RUN) == []
+        areas.start_adding_areas(mapped, "", "adm2")
+    assert (areas.area_layers(mapped), areas.last_summing_up(mapped, RUN)) == ({}, None)
+    assert thresholds.newer_words(mapped, RUN) == []
     add_run(mapped, "ranker-2", like=RUN, scores=scores_of(mapped), created_at="2026-02-01T00:00:00.000Z")
-    assert "ranker-2 is newer" in mapping.newer_words(mapped, RUN)[0]
+    assert "ranker-2 is newer" in thresholds.newer_words(mapped, RUN)[0]
     facts = {"run_id": RUN, "threshold": 0.5, "method": "ncpu", "threshold_origin": "person", "audit_id": "check-1"}
-    assert mapping.which_words(facts) == "Run ranker-1 (NcPU), threshold 0.5 (chosen by a person), audit check-1."
-    assert mapping.which_words({**facts, "audit_id": "not audited"}).endswith(", not audited.")
+    assert thresholds.which_words(facts) == "Run ranker-1 (NcPU), threshold 0.5 (chosen by a person), audit check-1."
+    assert thresholds.which_words({**facts, "audit_id": "not audited"}).endswith(", not audited.")
 
 
 def write(layout: Layout, threshold: float = 0.5) -> None:
-    args = mapping.publish_arguments(layout, RUN, threshold, ("csv",), ())
+    args = exporting.publish_arguments(layout, RUN, threshold, ("csv",), ())
     publish(job_of(layout), **json.loads(json.dumps(args)))
 
 
