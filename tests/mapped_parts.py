@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from small_parts import add_chips, add_run, answer, click, op_of, small_project
 
-from pu_geo.project import checks
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import random_checks
-from pu_geo.services.damage_map import random_audits
+from pu_geo.answers import random_checks
+from pu_geo.assessment import random_audits
+from pu_geo.store import checks
+from pu_geo.store.layout import Layout
 
 N = 400
 RUN = "ranker-1"

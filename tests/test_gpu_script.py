@@ -12,8 +12,8 @@ from model_parts import with_chips
 from small_parts import REPOSITORY
 
 from benchmarks import gpu, gpu_data
-from pu_geo.project.layout import HOME_VARIABLE, Layout
-from pu_geo.services.project.copying import copy_project
+from pu_geo.lifecycle.copying import copy_project
+from pu_geo.store.layout import HOME_VARIABLE, Layout
 
 BARE = """
 import os, sys

@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from pu_geo.answers import labeling
+from pu_geo.assessment import auditing, random_audits
 from pu_geo.cli.run import Analyst, File, Json, Project, RunId, Screen, absolute, repeated, run_job, show
 from pu_geo.errors import PuGeoError
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import auditing, damage_map, exporting, random_audits, thresholds
-from pu_geo.services.project import choices, projects
+from pu_geo.lifecycle import projects
+from pu_geo.maps import damage_map, exporting, thresholds
+from pu_geo.store import chosen
+from pu_geo.store.layout import Layout
 
 screen = Screen("Damage map")
 FORMATS = ("geojson", "gpkg", "csv")
@@ -56,13 +58,13 @@ def choose(
     found = thresholds.choose(layout, run, threshold=threshold, top=top, damage_type=damage_type)
     shown = damage_map.of_run(layout, found.run_id)
     limit = shown.limit
-    check, why = random_audits.newest_audit(layout, found.run_id), choices.why_chosen(layout) or "newest"
+    check, why = random_audits.newest_audit(layout, found.run_id), chosen.why_chosen(layout) or "newest"
     facts = {
         "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
         "threshold_origin": limit.origin, "audit_id": check.id if check else "not audited",
     }  # fmt: skip
     lines = [
-        f"{thresholds.which_words(facts)} It is {choices.WHY_WORDS[why]}.",
+        f"{thresholds.which_words(facts)} It is {chosen.WHY_WORDS[why]}.",
         *thresholds.newer_words(layout, found.run_id),
     ]
     types = shown.type_facts
@@ -103,7 +105,7 @@ def audit(
 ) -> None:
     """Start the accuracy assessment (audit) of a run's map, or print its result."""
     layout = projects.find(project)
-    facts = choices.run(layout, run)
+    facts = chosen.run(layout, run)
     run_id = facts.run_id
     if action == "begin":
         n = checks or auditing.plan(layout, run_id).n
@@ -136,7 +138,7 @@ def audit(
     lines += [_type_words(one) for one in result.get("types", ())]
     if offer := thresholds.offer(damage_map.of_run(layout, run_id)):
         result["offer"] = {"threshold": offer.threshold.value, "n_flagged": offer.n_flagged, "words": offer.words}
-        of_run = "" if choices.run(layout, "chosen").run_id == run_id else f" --run {run_id}"
+        of_run = "" if chosen.run(layout, "chosen").run_id == run_id else f" --run {run_id}"
         lines.append(f"{offer.words} To take it: pu-geo choose {project}{of_run} --threshold {offer.threshold.value:.4f}")
     show(result, "\n".join(lines), as_json)
 

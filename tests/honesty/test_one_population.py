@@ -10,15 +10,16 @@ import pytest
 from mapped_parts import RUN, TRUTH, N, answer_audit, say_all
 from small_parts import job_of
 
+from pu_geo.answers import random_checks
+from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
-from pu_geo.project import aoi, contents, runs, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import random_checks
-from pu_geo.services.damage_map import auditing, damage_map, random_audits, thresholds
-from pu_geo.services.project import choices, population, removing
-from pu_geo.services.project.choices import Threshold
-from pu_geo.tasks.damage_map.damage_map import build_damage_map
-from pu_geo.tasks.project.remove import remove_footprints
+from pu_geo.lifecycle import removing
+from pu_geo.lifecycle.remove_job import remove_footprints
+from pu_geo.maps import damage_map, thresholds
+from pu_geo.maps.damage_map_job import build_damage_map
+from pu_geo.store import aoi, chosen, contents, population, runs, store
+from pu_geo.store.chosen import Threshold
+from pu_geo.store.layout import Layout
 
 Check = random_checks.Check
 ROWS = np.arange(N)
@@ -59,12 +60,12 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     if which is found:
         say_all(mapped, found(check))
     before = auditing.how_many(mapped)
-    limit = Threshold(choices.threshold(mapped, RUN).value, f"audit:{check.id}")
+    limit = Threshold(chosen.threshold(mapped, RUN).value, f"audit:{check.id}")
     gone = [f"b{row}" for row in which(check)]
     monkeypatch.setattr(aoi, "outside", lambda db: gone)
     remove_footprints(job_of(mapped), name=json.dumps(gone) if by_list else "outside-aoi", analyst="ann")
     stays = np.array([f"b{row}" not in gone for row in ROWS])
-    n, run = int(stays.sum()), choices.run(mapped, RUN)
+    n, run = int(stays.sum()), chosen.run(mapped, RUN)
     n_assessable = int(stays[2:].sum())
 
     told = auditing.how_many(mapped)

@@ -42,7 +42,7 @@ if __name__ == "__main__":
         return None if first in gone or (first == "pu_geo" and rest.partition(".")[0] in ROOMS) else find(name, *where)
 
     machinery.PathFinder.find_spec = find_others  # type: ignore[method-assign, assignment]
-    from pu_geo.training.__main__ import main
+    from pu_geo.runs.__main__ import main
 
     code = main()
     assert not gone & set(sys.modules), gone & set(sys.modules)

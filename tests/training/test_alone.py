@@ -13,12 +13,12 @@ from model_parts import with_chips
 from small_parts import REPOSITORY, click, facts_of
 
 from pu_geo import cli, jobs
-from pu_geo.project import contents, events, labels, runs, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.project.copying import copy_project
-from pu_geo.tasks.job import Job
-from pu_geo.tasks.train import train as train_task
-from pu_geo.training import __main__ as alone
+from pu_geo.jobs.job import Job
+from pu_geo.lifecycle.copying import copy_project
+from pu_geo.runs import __main__ as alone
+from pu_geo.runs import train_job as train_task
+from pu_geo.store import contents, events, labels, runs, store
+from pu_geo.store.layout import Layout
 from pu_geo.training.checkpoints import Checkpoints
 
 pytestmark = pytest.mark.slow

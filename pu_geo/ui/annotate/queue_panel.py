@@ -9,12 +9,12 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pu_geo.project.layout import Layout
-from pu_geo.project.queues import StoredQueue
-from pu_geo.project.store import is_writable
-from pu_geo.services.annotate import queueing, random_checks, ranking
-from pu_geo.services.damage_map import random_audits
-from pu_geo.services.damage_map.random_audits import Check
+from pu_geo.answers import queueing, random_checks, ranking
+from pu_geo.answers.random_checks import Check
+from pu_geo.assessment import random_audits
+from pu_geo.store.layout import Layout
+from pu_geo.store.queues import StoredQueue
+from pu_geo.store.store import is_writable
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import texts
 from pu_geo.ui.damage_map.texts import TAB_AUDIT

@@ -12,9 +12,9 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo import jobs, wording
-from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import areas, thresholds
-from pu_geo.services.imagery import preparation
+from pu_geo.maps import areas, thresholds
+from pu_geo.scenes import preparation
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card
 from pu_geo.ui.components.project_view import Background, background

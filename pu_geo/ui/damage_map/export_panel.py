@@ -11,14 +11,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo import jobs, wording
-from pu_geo.project import contents, store, versions
-from pu_geo.project.layout import Layout
-from pu_geo.project.store import is_writable
-from pu_geo.services.damage_map import exporting
-from pu_geo.services.damage_map.damage_map import DamageMap
-from pu_geo.services.project import choices, projects
-from pu_geo.services.project.population import CLASSES
-from pu_geo.services.train import run_names
+from pu_geo.lifecycle import projects
+from pu_geo.maps import exporting
+from pu_geo.maps.damage_map import DamageMap
+from pu_geo.store import chosen as choices
+from pu_geo.store import contents, run_names, store, versions
+from pu_geo.store.layout import Layout
+from pu_geo.store.population import CLASSES
+from pu_geo.store.store import is_writable
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card, remove_dialog
 from pu_geo.ui.damage_map import texts

@@ -8,14 +8,15 @@ from functools import partial
 import streamlit as st
 
 from pu_geo import wording
+from pu_geo.assessment import auditing
+from pu_geo.assessment.auditing import Estimate
 from pu_geo.errors import ProjectError
-from pu_geo.project.layout import Layout
+from pu_geo.maps import damage_map, thresholds
+from pu_geo.maps.damage_map import DamageMap
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import auditing, damage_map, thresholds
-from pu_geo.services.damage_map.auditing import Estimate
-from pu_geo.services.damage_map.damage_map import DamageMap
-from pu_geo.services.project import choices
-from pu_geo.services.train import run_names
+from pu_geo.store import chosen as choices
+from pu_geo.store import run_names
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen
 from pu_geo.ui.damage_map import texts

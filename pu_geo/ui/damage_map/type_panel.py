@@ -7,13 +7,13 @@ from functools import partial
 
 import streamlit as st
 
-from pu_geo.project.layout import Layout
+from pu_geo.maps import damage_map, damage_types, thresholds
+from pu_geo.maps.damage_map import DamageMap
+from pu_geo.maps.damage_types import TypeAudit, TypeOnMap, TypesOnMap
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import damage_map, damage_types, thresholds
-from pu_geo.services.damage_map.damage_map import DamageMap
-from pu_geo.services.damage_map.damage_types import TypeAudit, TypeOnMap, TypesOnMap
-from pu_geo.services.project import choices
-from pu_geo.services.train import run_names
+from pu_geo.store import chosen as choices
+from pu_geo.store import run_names
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen
 from pu_geo.ui.damage_map import texts

@@ -10,11 +10,11 @@ import streamlit as st
 
 from pu_geo import wording
 from pu_geo.errors import PuGeoError
-from pu_geo.project.decisions import Decision
-from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import exporting
-from pu_geo.services.explore import selections
-from pu_geo.services.project import projects
+from pu_geo.explore import selections
+from pu_geo.lifecycle import projects
+from pu_geo.maps import exporting
+from pu_geo.store.decisions import Decision
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.explore import texts
