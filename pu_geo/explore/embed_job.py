@@ -231,7 +231,7 @@ def _plain(job: Job, facts: RunFacts, bank: Maker, shown: _Shown) -> NDArray[np.
     masks = None
     if needs_masks(bank):
         masks = np.concatenate([footprint_masks(job.layout, *part) for part in shown.parts])
-    found = bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)
+    found: NDArray[np.float16] = bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)
     if not isinstance(bank, LayerBanks):
         return found[0]
     known = feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[:1]

@@ -208,7 +208,8 @@ def _without_pre(job: Job, chip_set: str, new: str) -> NDArray[np.uint8]:
     is_kept = store.call(job.layout, contents.has_chip_set, chip_set)
     if not is_kept:
         remove_path(job.layout.chips(chip_set))
-    return np.load(job.layout.chips(new), mmap_mode="r")
+    kept: NDArray[np.uint8] = np.load(job.layout.chips(new), mmap_mode="r")
+    return kept
 
 
 def _groups(chips: NDArray[np.uint8], facts: Mapping[str, Any], is_visible: NDArray[np.bool_]) -> dict[str, list[int]]:
