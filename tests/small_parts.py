@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from packaging.requirements import Requirement
 
 from pu_geo import files, jobs
-from pu_geo.jobs.job import Job
 from pu_geo.records import FootprintTable, Grid, LabelOp, Role, RunFacts, Scene
 from pu_geo.store import contents, freshness, labels, runs, store
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout, write_array, write_facts
 
 REPOSITORY = Path(__file__).resolve().parents[1]

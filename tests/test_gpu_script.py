@@ -40,7 +40,7 @@ def test_all_of_it_runs_on_a_bare_machine_and_what_is_done_is_not_done_again(
         copy_project(with_chips(project), str(data / "project.pugeo"))
     words = ["--dry", "--minutes", "10", "--data", str(data), "--out", str(tmp_path / "out")]
     (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(BARE.format(here=str(REPOSITORY / "tests" / "training")))
+    (tmp_path / "site" / "sitecustomize.py").write_text(BARE.format(here=str(REPOSITORY / "tests" / "runs")))
     environment = {
         "OMP_NUM_THREADS": "1",
         "PATH": "/usr/bin:/bin",

@@ -105,7 +105,7 @@ def copy(
     words = (
         f"Copied the project to {result['out']} ({result['bytes']:,} bytes), with its labels up to event {result['at_event']}.\n"
         "To train on another machine, copy that folder there; then `pu-geo open COPY --from-elsewhere` and `pu-geo train COPY`, or, with torch, torchvision, numpy, scipy, "
-        f"scikit-learn and safetensors alone, `python -m pu_geo.training COPY --from-elsewhere`. Back here: `pu-geo model apply {project} COPY`."
+        f"scikit-learn and safetensors alone, `python -m pu_geo.runs COPY --from-elsewhere`. Back here: `pu-geo model apply {project} COPY`."
     )
     show(result, words, as_json)
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import clustering, pupl
 from pu_geo.errors import TrainingError
-from pu_geo.jobs.job import Job
 from pu_geo.store import labels, runs, store
+from pu_geo.store.job import Job
 from pu_geo.store.layout import write_array, write_json
 
 N_SEEDS, N_AGAIN = 8, 2

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pu_geo.analysis import clustering
 from pu_geo.errors import TrainingError
 from pu_geo.files import remove_path
-from pu_geo.jobs.job import Job
 from pu_geo.methods import catalog
 from pu_geo.methods.ncl import consensus_clusters
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, suggested_number
@@ -25,6 +24,7 @@ from pu_geo.records import PUSet
 from pu_geo.runs.inputs_job import RunInputs, read_inputs
 from pu_geo.store import damage_types, discoveries, store
 from pu_geo.store.discoveries import NO_GROUP
+from pu_geo.store.job import Job
 from pu_geo.store.layout import RCF, write_json
 from pu_geo.store.store import now
 from pu_geo.training.checkpoints import Checkpoints

@@ -19,7 +19,6 @@ from pu_geo.explore.exploring import Picture, UmapSettings
 from pu_geo.features.bank import Maker
 from pu_geo.features.layers import LayerBanks, fill_missing
 from pu_geo.files import remove_path
-from pu_geo.jobs.job import Job
 from pu_geo.methods import catalog
 from pu_geo.records import PUSet, RunFacts
 from pu_geo.runs.restored_model_job import lacking, restore
@@ -28,6 +27,7 @@ from pu_geo.scenes import layers
 from pu_geo.scenes.features_job import footprint_masks, maker_in, needs_masks, with_statistics
 from pu_geo.store import contents, feature_sets, labels, runs, store
 from pu_geo.store.contents import chip_facts, optical_chips
+from pu_geo.store.job import Job
 from pu_geo.store.layout import LAYERS, read_array, write_array
 from pu_geo.training import model_files
 from pu_geo.training.network import FEATURES
@@ -231,7 +231,9 @@ def _plain(job: Job, facts: RunFacts, bank: Maker, shown: _Shown) -> NDArray[np.
     masks = None
     if needs_masks(bank):
         masks = np.concatenate([footprint_masks(job.layout, *part) for part in shown.parts])
-    found: NDArray[np.float16] = bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)
+    found: NDArray[np.float16] = bank.transform(
+        shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks
+    )
     if not isinstance(bank, LayerBanks):
         return found[0]
     known = feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[:1]

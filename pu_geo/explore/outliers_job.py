@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, neighbors, outliers
 from pu_geo.explore.outliers import Suspect
-from pu_geo.jobs.job import Job
 from pu_geo.store import contents, labels, runs, store
 from pu_geo.store.contents import chip_facts, optical_chips
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout, write_json
 
 NOTE = "outliers.json"

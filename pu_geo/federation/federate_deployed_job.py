@@ -14,9 +14,9 @@ from pu_geo.federation.agreement import Agreement, Plan
 from pu_geo.federation.deployed import require_flower
 from pu_geo.federation.member_job import OwnData, Part, feature_space
 from pu_geo.federation.wire_job import Message
-from pu_geo.jobs.job import Job
 from pu_geo.store import contents, federations, store
 from pu_geo.store.federations import Held
+from pu_geo.store.job import Job
 
 JOIN = "federate_join"
 _WAIT_SECONDS = 0.3

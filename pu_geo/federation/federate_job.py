@@ -10,8 +10,8 @@ from pu_geo.federation.agreement import Plan
 from pu_geo.federation.member_job import feature_space
 from pu_geo.federation.rounds_job import lead
 from pu_geo.federation.simulated_job import SimulatedTransport, set_up
-from pu_geo.jobs.job import Job
 from pu_geo.store.federations import Held
+from pu_geo.store.job import Job
 from pu_geo.store.store import open_project
 
 

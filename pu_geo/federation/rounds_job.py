@@ -23,10 +23,10 @@ from pu_geo.federation import network_job, privacy_job, wire_job
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.wire_job import Message
 from pu_geo.files import atomic_write
-from pu_geo.jobs.job import Job
 from pu_geo.methods.fedaws import Learner, server_round
 from pu_geo.store import federations
 from pu_geo.store.federations import STATE, Round
+from pu_geo.store.job import Job
 from pu_geo.store.store import now
 from pu_geo.training.threads import one_thread
 

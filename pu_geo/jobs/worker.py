@@ -24,9 +24,9 @@ from pu_geo.errors import JobCancelled, JobError, JobPaused, PuGeoError, interru
 from pu_geo.files import APPENDED, FULL, opened, remove_path, write_file
 from pu_geo.free_memory import free_memory
 from pu_geo.jobs import control, device_queue, tasks
-from pu_geo.jobs.job import Job
 from pu_geo.jobs.status import signed_spec
 from pu_geo.store import backups, events, leftovers
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
 from pu_geo.store.store import open_project
 

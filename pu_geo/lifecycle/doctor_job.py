@@ -20,7 +20,6 @@ from pu_geo import __version__, jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.files import remove_path
 from pu_geo.geo import scene_state
-from pu_geo.jobs.job import Job
 from pu_geo.scenes import scene_pair
 from pu_geo.store import (
     backups,
@@ -36,6 +35,7 @@ from pu_geo.store import (
     store,
     versions,
 )
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout, damage, home
 from pu_geo.wording import listed, plural, size
 

@@ -20,7 +20,6 @@ from pu_geo.geo.readers import in_child
 from pu_geo.geo.vector.aoi import limited
 from pu_geo.geo.vector.crs import is_local
 from pu_geo.geo.vector.matching import Match, match, shift_between
-from pu_geo.jobs.job import Job, Part
 from pu_geo.lifecycle import removing
 from pu_geo.records import FootprintTable, Grid, Scene, reads_alike
 from pu_geo.scenes import layers as services
@@ -28,6 +27,7 @@ from pu_geo.scenes import layers_job, scene_files
 from pu_geo.scenes.footprints_job import GRID, with_former_ids
 from pu_geo.scenes.scenes_job import drawn, free_id, rgb_of
 from pu_geo.store import aoi, contents, import_log, runs, store
+from pu_geo.store.job import Job, Part
 from pu_geo.store.removals import Removal
 from pu_geo.wording import listed, plural, short_crs
 

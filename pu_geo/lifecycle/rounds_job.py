@@ -10,7 +10,6 @@ from pathlib import Path
 from pu_geo.errors import ImageryError, ProjectError, writing
 from pu_geo.files import atomic_write, checked
 from pu_geo.geo.raster.placement import moved_to
-from pu_geo.jobs.job import Job, Part
 from pu_geo.lifecycle.removing import with_sidecars
 from pu_geo.maps.damage_map_job import build_damage_map
 from pu_geo.records import Layer, Scene
@@ -20,6 +19,7 @@ from pu_geo.scenes.layers_job import take_over
 from pu_geo.scenes.scenes_job import add_scenes
 from pu_geo.store import aoi, contents, grades, labels, population, rounds, runs, store, versions
 from pu_geo.store.chosen import reasons_by_chips
+from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import Layout, find_project
 from pu_geo.store.rounds import PastAnswer, Round
 from pu_geo.wording import listed

@@ -15,7 +15,6 @@ from pu_geo.geo.export.geometry import to_crs84
 from pu_geo.geo.export.pieces import geojson_lines, write_csv
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.areas import CELL_M, Areas, assign, centroids, grid_cells, read_areas
-from pu_geo.jobs.job import Job, Part
 from pu_geo.maps.damage_map_job import build_damage_map
 from pu_geo.records import DamageMap
 from pu_geo.scenes import scene_files
@@ -23,6 +22,7 @@ from pu_geo.store import areas as stored
 from pu_geo.store import contents, store
 from pu_geo.store.areas import AreaLayer
 from pu_geo.store.choices import PERSON
+from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import Layout, write_json
 from pu_geo.wording import plural
 

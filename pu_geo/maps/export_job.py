@@ -12,12 +12,12 @@ from pu_geo.files import make_folder
 from pu_geo.geo.export.codebook import TYPE_STATES
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
-from pu_geo.jobs.job import Job, Part
 from pu_geo.maps.damage_map_job import build_damage_map, check_threshold
 from pu_geo.records import DamageMap
 from pu_geo.scenes import scene_files
 from pu_geo.store import contents, decisions, store
 from pu_geo.store.choices import PERSON
+from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import writable_target
 
 

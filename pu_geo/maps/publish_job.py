@@ -9,7 +9,6 @@ from pu_geo.errors import PuGeoError
 from pu_geo.geo.export.codebook import PROFILES, with_classes
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
-from pu_geo.jobs.job import Job, Part
 from pu_geo.maps import changes_job
 from pu_geo.maps.areas_job import area_tables, write_area_files
 from pu_geo.maps.damage_map_job import build_damage_map, check_threshold
@@ -19,6 +18,7 @@ from pu_geo.records import DamageMap
 from pu_geo.scenes import scene_files
 from pu_geo.store import choices, contents, rounds, runs, store, versions
 from pu_geo.store.chosen import reasons_by_chips
+from pu_geo.store.job import Job, Part
 
 FILE_NAMES = {**{name: f"damage_map.{name}" for name in EXPORTERS}, "heat": "damage_heat.tif"}
 

@@ -17,10 +17,10 @@ from typing import Any
 
 from pu_geo.errors import JobCancelled, PuGeoError, TrainingError
 from pu_geo.files import make_folder, sign
-from pu_geo.jobs.job import Job
 from pu_geo.methods import catalog
 from pu_geo.runs.train_job import train
 from pu_geo.store import contents, decisions, labels, locks, store
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout, find_project
 
 
@@ -68,7 +68,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m pu_geo.training", description=__doc__)
+    parser = argparse.ArgumentParser("python -m pu_geo.runs", description=__doc__)
     parser.add_argument("folder", metavar="FOLDER", help="copy of a project")
     parser.add_argument("--method", default=catalog.DEFAULT_METHOD, choices=catalog.METHODS)
     parser.add_argument("--from-elsewhere", action="store_true", help="you trust where the copy comes from")

@@ -19,7 +19,6 @@ from pu_geo.features.bank import Maker
 from pu_geo.features.layers import LayerBanks, bands_of
 from pu_geo.features.rcf import RcfBank
 from pu_geo.files import atomic_write, remove_path, reserve, single, to_change
-from pu_geo.jobs.job import Job
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import place_unused
@@ -33,6 +32,7 @@ from pu_geo.scenes.features_job import footprint_masks, maker_in, needs_masks, s
 from pu_geo.store import contents, feature_sets, federations, freshness, labels, runs, store
 from pu_geo.store.contents import chip_facts, optical_chips
 from pu_geo.store.federations import TookPart
+from pu_geo.store.job import Job
 from pu_geo.store.layout import RCF, Layout, read_array, write_json
 from pu_geo.training import model_files
 from pu_geo.training.model_files import Model

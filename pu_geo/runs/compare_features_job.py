@@ -14,7 +14,6 @@ from pu_geo.analysis import bakeoff, estimates, ranker
 from pu_geo.analysis.bakeoff import Bools, Score
 from pu_geo.errors import TrainingError
 from pu_geo.features.layers import without
-from pu_geo.jobs.job import Job, Part
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import fit_and_score, pu_data
 from pu_geo.methods.settings import NetworkSettings
@@ -24,6 +23,7 @@ from pu_geo.runs.feature_comparison import METHODS, RANKER, Comparison, Row
 from pu_geo.runs.inputs_job import RunInputs, read_inputs
 from pu_geo.scenes.features_job import features
 from pu_geo.store import contents, feature_sets, freshness, store
+from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import LAYERS, RCF
 from pu_geo.training.data import FeatureViews
 from pu_geo.training.run import Run, best_device

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from pu_geo.analysis import collapse
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.files import atomic_write
-from pu_geo.jobs.job import Job
 from pu_geo.runs.inputs_job import RunInputs, unlabeled_to_judge
 from pu_geo.store import events
 from pu_geo.store.contents import optical_chips
+from pu_geo.store.job import Job
 from pu_geo.training.callbacks import chosen, drawn
 from pu_geo.training.data import PUData
 from pu_geo.training.network import TrainedModel

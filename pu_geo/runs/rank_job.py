@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 
 from pu_geo.errors import JobCancelled, JobPaused, PuGeoError
-from pu_geo.jobs.job import Job
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.runs.torchrun_job import ENDED, facts_of, note_end
 from pu_geo.runs.train_job import train_as
 from pu_geo.store import locks
+from pu_geo.store.job import Job
 from pu_geo.store.store import open_project
 from pu_geo.training import distributed
 

@@ -23,9 +23,9 @@ import torch
 
 from pu_geo.errors import JobCancelled, JobPaused, PuGeoError, TrainingError
 from pu_geo.files import APPENDED, make_folder, opened, remove_path
-from pu_geo.jobs.job import Job
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.records import View
+from pu_geo.store.job import Job
 from pu_geo.store.layout import write_json
 from pu_geo.wording import plural
 

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
 from pu_geo.files import remove_path
-from pu_geo.jobs.job import Job
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import fit_and_score, with_class_prior
@@ -28,6 +27,7 @@ from pu_geo.runs.monitor_job import TrainingMonitor, curve_of
 from pu_geo.runs.torchrun_job import n_devices, train_on
 from pu_geo.store import feature_sets, runs, store, training_times
 from pu_geo.store.contents import chip_facts
+from pu_geo.store.job import Job
 from pu_geo.store.layout import RCF, write_json
 from pu_geo.store.store import now
 from pu_geo.training.checkpoints import Checkpoints

@@ -8,11 +8,11 @@ from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo.alignment import estimate_shifts, metres_per_px
 from pu_geo.geo.chips import chip_windows
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.jobs.job import Job, Part
 from pu_geo.records import FootprintTable
 from pu_geo.scenes import scene_files
 from pu_geo.store import contents, store
 from pu_geo.store.alignment import Alignment, save
+from pu_geo.store.job import Job, Part
 
 
 def align(job: Job) -> dict[str, object]:

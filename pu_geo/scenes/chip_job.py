@@ -30,7 +30,6 @@ from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.raster.placement import shares_outside
 from pu_geo.geo.sheets import write_chip_sheets
-from pu_geo.jobs.job import Job, Part
 from pu_geo.records import FootprintTable, Grid, Layer, Scene, View, scene_fingerprint
 from pu_geo.scale import chips as chips_on_cluster
 from pu_geo.scale import cluster as clusters
@@ -45,6 +44,7 @@ from pu_geo.scenes.layers_job import add_layer
 from pu_geo.scenes.scenes_job import add_scenes
 from pu_geo.store import alignment, contents, feature_sets, freshness, runs, store
 from pu_geo.store.chosen import reasons_by_chips
+from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import RCF, Layout, new_array, write_facts
 
 Bands = Literal["auto", "pre+post", "post"]

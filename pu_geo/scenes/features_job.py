@@ -21,7 +21,6 @@ from pu_geo.features.rcf import RcfBank
 from pu_geo.features.shared import N_BANDS, SharedBank, sha256_of
 from pu_geo.features.views import Report
 from pu_geo.geo.chips import Outlines, chip_windows, outline_mask, whole_pixels
-from pu_geo.jobs.job import Job
 from pu_geo.records import FeatureRequest
 from pu_geo.scale import cluster as clusters
 from pu_geo.scale import features as on_cluster
@@ -29,6 +28,7 @@ from pu_geo.scale import shards
 from pu_geo.store import contents, feature_sets, freshness, layout, store
 from pu_geo.store.contents import chip_facts
 from pu_geo.store.feature_sets import FeatureSet
+from pu_geo.store.job import Job
 from pu_geo.store.layout import LAYERS, RCF, SHARED, Layout, read_array
 from pu_geo.store.store import now
 from pu_geo.training.run import best_device

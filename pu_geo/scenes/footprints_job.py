@@ -15,9 +15,9 @@ from pu_geo.geo.vector.aoi import area_km2, limited, read_aoi, touching, typed_a
 from pu_geo.geo.vector.duplicates import without_known
 from pu_geo.geo.vector.grid import grid_table
 from pu_geo.geo.vector.matching import Ints, match
-from pu_geo.jobs.job import Job
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.store import aoi, contents, import_log, store
+from pu_geo.store.job import Job
 from pu_geo.wording import plural
 
 GRID = "grid"  # source of the cells of a grid, which are no outlines: a house may well be as large as a cell

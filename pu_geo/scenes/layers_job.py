@@ -14,11 +14,11 @@ from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import check_overlap, check_ratio, covers_grid, oblong_words
 from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_cut, is_flat, is_possible
 from pu_geo.geo.readers import in_child
-from pu_geo.jobs.job import Job, Part
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
 from pu_geo.scenes import layers, scene_files, scene_pair
 from pu_geo.scenes.scenes_job import exchange_folder, few, free_id, shown_bands
 from pu_geo.store import contents, store
+from pu_geo.store.job import Job, Part
 
 COARSER_FROM = 2.0  # times the project's pixel size
 _HOUSE_M = 10.0

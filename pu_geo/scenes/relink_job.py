@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pu_geo.jobs.job import Job
 from pu_geo.scenes import scene_files
+from pu_geo.store.job import Job
 
 
 def relink(job: Job, *, old: str, new: str) -> dict[str, object]:

@@ -13,11 +13,11 @@ from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, oblong_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
-from pu_geo.jobs.job import Job, Part
 from pu_geo.records import BandTriple, Grid, Role, Scene, reads_alike
 from pu_geo.scenes import scene_files, scene_pair
 from pu_geo.scenes.footprints_job import store_footprints
 from pu_geo.store import contents, store
+from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import write_json
 from pu_geo.wording import listed
 

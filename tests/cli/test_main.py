@@ -21,8 +21,8 @@ import pu_geo
 from pu_geo.cli.main import app
 from pu_geo.cli.run import run_job
 from pu_geo.jobs import tasks
-from pu_geo.jobs.job import Job
 from pu_geo.store import events
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
 
 

@@ -105,7 +105,7 @@ def test_refuses_settings_out_of_bounds_and_labels_that_are_not_there(tmp_path: 
 
 def test_stops_when_asked_and_leaves_what_was_there(ranked: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch) -> None:
     layout, run_id = ranked
-    monkeypatch.setattr("pu_geo.jobs.job._SECONDS_BETWEEN_REPORTS", 0)
+    monkeypatch.setattr("pu_geo.store.job._SECONDS_BETWEEN_REPORTS", 0)
     job = job_of(layout, "one")
     said: list[str] = []
 

@@ -24,9 +24,9 @@ from pu_geo.federation.member_job import OwnData, Part, feature_space
 from pu_geo.federation.rounds_job import read_state
 from pu_geo.federation.simulated_job import SimulatedTransport, set_up
 from pu_geo.federation.wire_job import Message
-from pu_geo.jobs.job import Job
 from pu_geo.methods.fedaws import Client, Learner, client_update, server_round, theta_of
 from pu_geo.store import feature_sets, federations
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout, read_array
 from pu_geo.training.data import FeatureViews
 from pu_geo.training.loop import MicroBatcher

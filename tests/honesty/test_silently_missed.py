@@ -20,11 +20,11 @@ from honesty import variants
 from honesty.variants import DAMAGED, Variant
 from small_parts import REPOSITORY, in_tiers
 
-from pu_geo.jobs.job import Job
 from pu_geo.maps.damage_map_job import build_damage_map
 from pu_geo.records import DamageMap, LabelOp
 from pu_geo.runs.train_job import rank, train
 from pu_geo.store import contents, labels, store
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
 
 MORE_MISSED, FEW = 0.10, 20

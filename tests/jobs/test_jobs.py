@@ -24,9 +24,9 @@ from small_parts import small_project, unheld_job
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
 from pu_geo.jobs import control, device_queue, tasks, worker
-from pu_geo.jobs.job import Job
 from pu_geo.jobs.status import write_spec
 from pu_geo.store import events
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
 
 PYTHON = sys.executable

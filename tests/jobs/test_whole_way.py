@@ -13,8 +13,8 @@ from cli_parts import CommandLine
 
 from pu_geo import cli
 from pu_geo.answers import labeling
-from pu_geo.jobs.job import Job
 from pu_geo.store import contents, labels, runs, store
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
 
 DAMAGED = ("--positive", "destroyed", "--positive", "major-damage")

@@ -27,7 +27,6 @@ from small_parts import add_chips, add_run, answer, in_tiers, job_of, op_of, squ
 from pu_geo import jobs
 from pu_geo.errors import ImageryError, JobError, ProjectError
 from pu_geo.explore import exploring
-from pu_geo.jobs.job import Job
 from pu_geo.lifecycle import doctor_job, projects, removing
 from pu_geo.lifecycle import remove_job as task
 from pu_geo.lifecycle.copying import copy_project
@@ -37,6 +36,7 @@ from pu_geo.scenes.footprints_job import add_aoi
 from pu_geo.scenes.layers_job import add_layer
 from pu_geo.scenes.scenes_job import Drawn
 from pu_geo.store import chosen, contents, feature_sets, import_log, labels, removals, runs, store, versions
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
 from pu_geo.store.removals import Kind
 

@@ -13,11 +13,11 @@ import shapely
 from small_parts import job_of
 
 from pu_geo.errors import FootprintError, ProjectError
-from pu_geo.jobs.job import Job
 from pu_geo.maps.areas_job import add_areas, area_tables, write_area_files
 from pu_geo.records import DamageMap
 from pu_geo.store import areas as stored
 from pu_geo.store import contents, store
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
 
 N = 20  # buildings of the project: squares 16 m apart from x 500,000 on

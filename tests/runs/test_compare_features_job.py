@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from small_parts import answer, click, job_of, op_of, small_project
 
 from pu_geo.errors import JobCancelled, TrainingError
-from pu_geo.jobs.job import Job
 from pu_geo.runs import compare_features_job as task
 from pu_geo.runs import feature_comparison as comparison
 from pu_geo.runs.inputs_job import read_inputs
 from pu_geo.store import feature_sets, store
+from pu_geo.store.job import Job
 from pu_geo.store.layout import write_array
 
 

@@ -13,7 +13,6 @@ from model_parts import array_of, job_of, with_chips
 from small_parts import click, facts_of
 
 from pu_geo.answers import labeling
-from pu_geo.jobs.job import Job
 from pu_geo.maps.damage_map_job import build_damage_map
 from pu_geo.methods import baselines, catalog
 from pu_geo.methods.catalog import settings_for
@@ -22,6 +21,7 @@ from pu_geo.runs.inputs_job import read_inputs
 from pu_geo.runs.monitor_job import curve_of
 from pu_geo.store import decisions, events, grades, pseudo_positives, store
 from pu_geo.store.grades import USUAL
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout, write_json
 from pu_geo.training.data import PUData
 from pu_geo.training.run import Run

@@ -17,13 +17,13 @@ from model_parts import array_of, job_of
 from small_parts import click, facts_of, with_key
 
 from pu_geo.errors import JobCancelled, JobPaused, TrainingError
-from pu_geo.jobs.job import Job
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.records import View
 from pu_geo.runs import torchrun_job
 from pu_geo.runs import train_job as train_task
 from pu_geo.runs.train_job import train
 from pu_geo.store import events, locks, training_times
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout, write_json
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.ui.components import texts

@@ -11,10 +11,10 @@ import shapely
 from small_parts import job_of, small_project
 
 from pu_geo.errors import FootprintError, ProjectError
-from pu_geo.jobs.job import Job
 from pu_geo.lifecycle.remove_job import remove_footprints
 from pu_geo.scenes.footprints_job import add_aoi, add_footprints, add_grid
 from pu_geo.store import aoi, contents, import_log, store
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
 
 WEST = "EPSG:32615; 499900, 3999900, 500070, 4000100"  # b0 to b4 of the project's twenty squares touch it

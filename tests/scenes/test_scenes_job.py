@@ -14,13 +14,13 @@ from pyproj import Transformer
 from small_parts import job_of
 
 from pu_geo.errors import ImageryError, JobCancelled, PuGeoError
-from pu_geo.jobs.job import Job
 from pu_geo.lifecycle import projects
 from pu_geo.scenes import layers, preparation
 from pu_geo.scenes.chip_job import prepare
 from pu_geo.scenes.footprints_job import add_footprints
 from pu_geo.scenes.scenes_job import add_scenes, add_xbd
 from pu_geo.store import contents, import_log, labels, store
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
 
 SIZE = 64

@@ -13,11 +13,11 @@ from model_parts import with_chips
 from small_parts import REPOSITORY, click, facts_of
 
 from pu_geo import cli, jobs
-from pu_geo.jobs.job import Job
 from pu_geo.lifecycle.copying import copy_project
 from pu_geo.runs import __main__ as alone
 from pu_geo.runs import train_job as train_task
 from pu_geo.store import contents, events, labels, runs, store
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
 from pu_geo.training.checkpoints import Checkpoints
 
@@ -49,7 +49,7 @@ def test_bare_machine_trains_and_the_project_takes_the_run(
 ) -> None:
     command = [
         sys.executable,
-        str(REPOSITORY / "tests" / "training" / "bare_box.py"),
+        str(REPOSITORY / "tests" / "runs" / "bare_box.py"),
         str(copied.folder),
         "--from-elsewhere",
         *words,

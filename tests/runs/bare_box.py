@@ -9,7 +9,7 @@ from importlib import machinery, metadata
 from typing import Any
 
 BARE = ("torch", "torchvision", "numpy", "scipy", "scikit-learn", "safetensors", "setuptools")  # torch asks for the last one
-ROOMS = ("cli", "jobs", "services", "geo", "ui", "federation", "scale", "datasets")
+ROOMS = ("cli", "jobs", "answers", "explore", "maps", "lifecycle", "geo", "ui", "federation", "scale", "datasets")
 
 
 def blocked() -> set[str]:
