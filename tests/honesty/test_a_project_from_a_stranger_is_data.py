@@ -47,9 +47,9 @@ OF_MODULES = {"remove", "link", "move", "truncate"}  # names of `os` and `shutil
 ELSEWHERE = {
     "files": "the door itself", "geo.child_process": "in a temporary folder", "geo.readers.footprint_files": "in a temporary folder",
     "geo.export.layers": "in a temporary folder", "jobs.device_queue": "in the user's own folder", "cli.main": "the null device",
-    "services.project.access": "in the user's own folder", "tasks.train.benchmark": "a file that a person named",
-    "ui.build": "in the installed package", "ui.routes": "a temporary file", "project.swap": "each path went through the door just before",
-    "services.project.copying": "into a new folder, each source through the door", "services.project.recovery": "into a new folder",
+    "lifecycle.access": "in the user's own folder", "runs.benchmark_job": "a file that a person named",
+    "ui.build": "in the installed package", "ui.routes": "a temporary file", "store.swap": "each path went through the door just before",
+    "lifecycle.copying": "into a new folder, each source through the door", "lifecycle.recovery": "into a new folder",
 }  # fmt: skip
 
 
