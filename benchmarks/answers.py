@@ -8,10 +8,10 @@ import numpy as np
 import shapely
 
 from benchmarks.timing import best_of
-from pu_geo.project import contents, labels, store
-from pu_geo.project.layout import Layout, write_array, write_json
+from pu_geo.answers import ranking
 from pu_geo.records import FootprintTable, LabelOp
-from pu_geo.services.annotate import ranking
+from pu_geo.store import contents, labels, store
+from pu_geo.store.layout import Layout, write_array, write_json
 
 N, N_FEATURES, N_ANSWERS = 100_000, 512, 30
 

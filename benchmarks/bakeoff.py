@@ -25,8 +25,8 @@ from pu_geo.analysis import bakeoff, metrics
 from pu_geo.features.bank import fit_maker
 from pu_geo.features.rcf import RcfBank, RcfSettings
 from pu_geo.records import FeatureRequest, PUSet
-from pu_geo.tasks.train import compare_features as product
-from pu_geo.tasks.train.inputs import RunInputs
+from pu_geo.runs import compare_features_job as product
+from pu_geo.runs.inputs_job import RunInputs
 
 SETS: Mapping[str, float | None] = {
     "joplin": None,

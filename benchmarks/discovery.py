@@ -23,7 +23,7 @@ from pu_geo.datasets import binary_files
 from pu_geo.features import rcf
 from pu_geo.methods import catalog
 from pu_geo.methods.ncl import consensus_clusters
-from pu_geo.project import contents, store
+from pu_geo.store import contents, store
 from pu_geo.training import augment
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
 from pu_geo.training.run import Run

@@ -22,15 +22,15 @@ from benchmarks.kept import bootstrap
 from benchmarks.ranking_sources import UNKNOWN
 from pu_geo.analysis import metrics
 from pu_geo.federation.agreement import Plan
-from pu_geo.project import contents, federations, labels, runs, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.project.layout import Layout
+from pu_geo.federation.federate_job import federate_simulate
 from pu_geo.records import FeatureRequest, LabelOp
-from pu_geo.tasks.imagery.chip import prepare
-from pu_geo.tasks.imagery.features import features
-from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.apply_model import apply_model
-from pu_geo.tasks.train.federate import federate_simulate
+from pu_geo.runs.apply_model_job import apply_model
+from pu_geo.scenes.chip_job import prepare
+from pu_geo.scenes.features_job import features
+from pu_geo.store import contents, federations, labels, runs, store
+from pu_geo.store.contents import chip_facts
+from pu_geo.store.job import Job
+from pu_geo.store.layout import Layout
 
 TYPES, N_DRAWS, N_CLICKS = ("destroyed", "minor-damage"), 5, 30
 

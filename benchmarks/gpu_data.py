@@ -18,12 +18,12 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.ranking_sources import DAMAGED, cut
-from pu_geo.project import contents, labels, store
+from pu_geo.lifecycle import copying, projects
 from pu_geo.records import LabelOp
-from pu_geo.services.project import copying, projects
-from pu_geo.tasks.imagery.chip import prepare
-from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.tables import TABLES, split
+from pu_geo.runs.tables_job import TABLES, split
+from pu_geo.scenes.chip_job import prepare
+from pu_geo.store import contents, labels, store
+from pu_geo.store.job import Job
 
 MOST_MB = 40.0
 EVENTS = {"joplin": "joplin_xbd", "santa_rosa_a": "xbd_events/santa_rosa_a"}

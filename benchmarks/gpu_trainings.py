@@ -26,8 +26,8 @@ from pu_geo.losses import pucl_loss
 from pu_geo.methods import catalog, ncpu
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.pretraining import new_extractor
-from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
+from pu_geo.store.layout import Layout
 from pu_geo.training import contrastive
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.heads import projection_head
@@ -291,7 +291,7 @@ def _quick_methods(place: Place, name: str, maker: str) -> Figures:
 def _job(place: Place) -> Figures:
     """A training as a background job on this device: cancelled after an epoch, resumed, and ended with a run that is stored."""
     from pu_geo import jobs  # which needs psutil
-    from pu_geo.project import events
+    from pu_geo.store import events
 
     packed = (place.data or Path()) / "project.pugeo"
     if not packed.is_dir():

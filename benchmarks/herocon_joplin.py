@@ -29,8 +29,8 @@ from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.methods import catalog
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.methods.fitting import Fitted, fit_and_score, pu_data
-from pu_geo.project import damage_types, grades
 from pu_geo.records import PUSet
+from pu_geo.store import damage_types, grades
 from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.run import Run
 

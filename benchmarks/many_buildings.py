@@ -37,12 +37,12 @@ from streamlit.testing.v1 import AppTest
 
 from benchmarks.browser_frames import opened
 from benchmarks.timing import best_times
-from pu_geo.project import alignment, contents, labels, runs, store
-from pu_geo.project.alignment import Alignment
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import building_history, labeling, outlines, presence, queueing, ranking
-from pu_geo.services.project import projects
-from pu_geo.services.train import run_names
+from pu_geo.answers import building_history, labeling, presence, queueing, ranking
+from pu_geo.lifecycle import projects
+from pu_geo.scenes import outlines
+from pu_geo.store import alignment, contents, labels, run_names, runs, store
+from pu_geo.store.alignment import Alignment
+from pu_geo.store.layout import Layout
 from pu_geo.ui.damage_map.texts import TAB_EXPORT
 from tests.browser.real_app import REPOSITORY, add_island_run, made_up_project
 
@@ -127,7 +127,7 @@ class _Analyst:
 def _history(ids: Sequence[str], first: int, n_events: int) -> Iterator[tuple[Any, ...]]:
     """Yield rows of a history as five analysts leave one: clicks, acts on many buildings, undo, redo, grades, random checks.
 
-    `tests/project/test_label_histories.py` compares one with what the log itself makes of the same operations.
+    `tests/store/test_label_histories.py` compares one with what the log itself makes of the same operations.
     """
     rng = np.random.default_rng(7)
     answered = rng.permutation(len(ids))[: int(SHARE_LABELED * len(ids))].tolist()
@@ -234,8 +234,8 @@ SCREEN = """
 import runpy, time
 import streamlit as st
 began = time.thread_time()
-from pu_geo.project.store import one_connection
-from pu_geo.services.project import projects
+from pu_geo.store.store import one_connection
+from pu_geo.lifecycle import projects
 from pu_geo.ui import frame
 with one_connection():
     projects.summary(frame.current())

@@ -36,8 +36,8 @@ import rasterio
 from numpy.typing import NDArray
 from rasterio.transform import Affine
 
-from pu_geo.project import contents, events, feature_sets, runs, store
-from pu_geo.project.layout import Layout, find_project
+from pu_geo.store import contents, events, feature_sets, runs, store
+from pu_geo.store.layout import Layout, find_project
 
 GSD_M, CRS, ORIGIN = 0.5, "EPSG:32615", (400_000.0, 4_100_000.0)
 SPACING_PX, SIDES_PX = 14, (6, 11)  # from building to building, and the sides of buildings, both below

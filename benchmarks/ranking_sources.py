@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from pu_geo.datasets import chip_files
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
-from pu_geo.project import contents, store
-from pu_geo.project.contents import chip_facts
-from pu_geo.tasks.imagery.chip import prepare
-from pu_geo.tasks.job import Job
+from pu_geo.scenes.chip_job import prepare
+from pu_geo.store import contents, store
+from pu_geo.store.contents import chip_facts
+from pu_geo.store.job import Job
 
 DAMAGED, UNKNOWN = ("destroyed", "major-damage"), "un-classified"
 PLACE_DIGITS = 6  # of lon and lat in degrees: chips of one house share a place, which is about 0.1 m wide

@@ -29,8 +29,8 @@ from benchmarks.timing import best_of, in_turns
 from benchmarks.training import bench_bf16_step, bench_embedding, bench_ncpu_step
 from pu_geo.analysis import estimates, ranker
 from pu_geo.features import rcf
-from pu_geo.project import contents, labels, store
 from pu_geo.records import FootprintTable, LabelOp
+from pu_geo.store import contents, labels, store
 
 
 def squares(n: int, side_m: float, rng: np.random.Generator) -> list[bytes]:

@@ -24,8 +24,8 @@ from benchmarks import (
     shared_features,
 )  # fmt: skip
 from benchmarks.kept import OUTCOMES
-from pu_geo.tasks.train.benchmark import Outcome, as_markdown, read_kept
-from pu_geo.tasks.train.tables import TABLES, Table, project_table
+from pu_geo.runs.benchmark_job import Outcome, as_markdown, read_kept
+from pu_geo.runs.tables_job import TABLES, Table, project_table
 
 PAGE = OUTCOMES.parents[1] / "docs" / "tables.md"
 _JOPLIN = project_table(

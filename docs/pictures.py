@@ -15,9 +15,10 @@ from shutil import which
 from playwright.sync_api import Page, sync_playwright
 
 from pu_geo import Project
-from pu_geo.project.layout import HOME_VARIABLE, Layout
-from pu_geo.services.damage_map import random_audits
-from pu_geo.services.project import choices
+from pu_geo.answers import random_checks
+from pu_geo.assessment import random_audits
+from pu_geo.store import chosen
+from pu_geo.store.layout import HOME_VARIABLE, Layout
 from pu_geo.ui.damage_map.texts import TAB_TYPES
 from tests.browser import steps
 from tests.browser.conftest import FLAGS, PROGRAMS, address_of
@@ -52,9 +53,9 @@ def worked_on(folder: Path) -> tuple[Project, Layout]:
     while queue.items:
         for item in queue.items:
             label = "positive" if item.building_id in damaged else "not_damaged"
-            chance = random_audits.inclusion_now(layout, "ann", item.building_id)
+            chance = random_checks.inclusion_now(layout, "ann", item.building_id)
             answer(layout, op_of(item.building_id, label, shown="audit", inclusion=chance))
-        queue = random_audits.advance_check(layout, "ann", random_audits.load(layout, check.id), done=queue.id)
+        queue = random_audits.advance_check(layout, "ann", random_checks.load(layout, check.id), done=queue.id)
     random_audits.end(layout, check.id)
     project.publish(("geojson",))
     return project, layout
@@ -66,7 +67,7 @@ def train_on_types(project: Project, layout: Layout) -> None:
     for name in TYPES:
         having = [building for building in project.building_ids() if name in true[building]][:N_OF_EACH]
         answer(layout, *(op_of(each, damage_types=tuple(sorted(true[each] & set(TYPES)))) for each in having))
-    choices.choose_run(layout, project.train("herocon", preset="quick", types_from="answers").run_id)
+    chosen.choose_run(layout, project.train("herocon", preset="quick", types_from="answers").run_id)
 
 
 def draw(page: Page, out: Path, name: str) -> None:

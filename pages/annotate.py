@@ -5,11 +5,11 @@ from __future__ import annotations
 import plotly.graph_objects as go
 import streamlit as st
 
+from pu_geo.answers import labeling, queueing, ranking
+from pu_geo.assessment import auditing
 from pu_geo.jobs import tasks
-from pu_geo.services.annotate import labeling, queueing, ranking
-from pu_geo.services.damage_map import auditing
-from pu_geo.services.imagery import features
-from pu_geo.services.project import projects
+from pu_geo.lifecycle import projects
+from pu_geo.scenes import features
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import grade_panel, queue_panel, texts
 from pu_geo.ui.components import job_card

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services.damage_map import mapping
-from pu_geo.services.project import choices
-from pu_geo.services.train import training
+from pu_geo.maps import thresholds
+from pu_geo.runs import training
+from pu_geo.store import chosen
 from pu_geo.ui import frame
 from pu_geo.ui.components.damage_view import Flagging
 from pu_geo.ui.components.project_view import project_view
@@ -35,14 +35,14 @@ names = texts.tabs(has_types=bool(types.types))
 tab = dict(zip(names, st.tabs(names, key="damage-tabs", on_change="rerun"), strict=True))
 with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page would have to be loaded anew
     flagging = Flagging(
-        basis=choices.basis_words(shown.limit.origin),
-        on_top=lambda k: frame.does(lambda: mapping.choose_top(layout, run_id, k))(),
-        on_color=lambda by: frame.does(lambda: choices.choose_setting(layout, "map_color", by))(),
+        basis=chosen.basis_words(shown.limit.origin),
+        on_top=lambda k: frame.does(lambda: thresholds.choose_top(layout, run_id, k))(),
+        on_color=lambda by: frame.does(lambda: chosen.choose_setting(layout, "map_color", by))(),
         types=types,
     )
     project_view(
         layout, key="damage_map", score_id=run_id, run_id=run_id,
-        threshold=shown.limit.value, color_by=type_panel.color_of(choices.setting(layout, "map_color"), types), flagging=flagging,
+        threshold=shown.limit.value, color_by=type_panel.color_of(chosen.setting(layout, "map_color"), types), flagging=flagging,
     )  # fmt: skip
 if types.types and tab[texts.TAB_TYPES].open:
     with tab[texts.TAB_TYPES]:

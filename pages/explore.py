@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import coloring, exploring
-from pu_geo.services.train import run_names, training
+from pu_geo.answers import labeling
+from pu_geo.explore import coloring, exploring
+from pu_geo.runs import training
+from pu_geo.store import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import queue_panel
 from pu_geo.ui.components import chosen

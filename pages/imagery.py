@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services.imagery import preparation, scene_pair
+from pu_geo.scenes import preparation, scene_pair
 from pu_geo.ui import frame
 from pu_geo.ui.imagery import imagery_panel, texts
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from pu_geo.services.train import training
+from pu_geo.runs import training
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.train import feature_panel, federation_panel, live_panel, method_cards, model_panel, runs_panel, texts

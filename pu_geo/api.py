@@ -21,25 +21,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo import jobs
+from pu_geo.answers import labeling
+from pu_geo.assessment import auditing, random_audits
+from pu_geo.assessment.auditing import AuditView, HowMany
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
+from pu_geo.explore import clusters, discovering, exploring, neighbors, outliers
 from pu_geo.files import make_folder, remove_path
 from pu_geo.jobs import JobView, foreground
+from pu_geo.lifecycle import projects
+from pu_geo.lifecycle.copying import copy_project
+from pu_geo.maps import damage_map, exporting, run_card, thresholds
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS, TrainingRequest
-from pu_geo.project import contents, feature_sets, labels, runs, store
-from pu_geo.project.choices import Threshold
-from pu_geo.project.feature_sets import FeatureSet
-from pu_geo.project.grades import Grade
-from pu_geo.project.layout import Layout, find_project, read_array
 from pu_geo.records import FeatureRequest, Label, Layer, LayerKind, RunFacts, Scene, View
-from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import auditing, damage_map, mapping, random_audits
-from pu_geo.services.damage_map.auditing import AuditView, HowMany
-from pu_geo.services.explore import clusters, discovering, exploring, neighbors, outliers
-from pu_geo.services.imagery import features, layers, preparation
-from pu_geo.services.project import choices, projects
-from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import comparing, feature_comparison, models, run_card, training
+from pu_geo.runs import comparing, feature_comparison, models, training
+from pu_geo.scenes import features, layers, preparation
+from pu_geo.store import chosen as choices
+from pu_geo.store import contents, feature_sets, labels, runs, store
+from pu_geo.store.choices import Threshold
+from pu_geo.store.feature_sets import FeatureSet
+from pu_geo.store.grades import Grade
+from pu_geo.store.layout import Layout, find_project, read_array
 from pu_geo.wording import listed
 
 if TYPE_CHECKING:
@@ -313,9 +315,9 @@ class Project:
         >>> list(project.footprints().columns)
         ['area_m2', 'source_footprint', 'damage', 'roof', 'storeys', 'types', 'uid', 'use', 'geometry']
         """
-        from pu_geo.tasks.project import frames
+        from pu_geo.lifecycle import frames_job
 
-        return frames.footprints(self._layout)
+        return frames_job.footprints(self._layout)
 
     def positions(self, chip_set: str | None = None) -> NDArray[np.float64]:
         """Return (x, y) of all buildings, metres along the axes of the project CRS, float64 [N, 2], in the order of `building_ids`.
@@ -469,7 +471,7 @@ class Project:
             all_damaged: each row of the file is a damaged building, whatever it says.
             same_footprints: of a file without lon and lat: it was made of these very footprints, so its ids hold.
         """
-        from pu_geo.tasks.annotate import import_labels
+        from pu_geo.answers import import_labels_job as import_labels
 
         who = analyst or labeling.default_analyst()
         meaning = import_labels.Meaning(field, tuple(damaged), tuple(not_damaged), all_damaged)
@@ -479,7 +481,7 @@ class Project:
 
     def export_labels(self, out: PathOrText) -> Mapping[str, Any]:
         """Write the current labels (.csv or .geojson), and their whole history beside them."""
-        from pu_geo.tasks.annotate import export_labels
+        from pu_geo.answers import export_labels_job as export_labels
 
         return export_labels.export_labels(self._layout, _path(out))
 
@@ -597,7 +599,7 @@ class Project:
         Returns:
             {"run_id", "method", "n", "n_positive", "auc", "ap", "precision_at_k", "threshold", "oa", "f1", ...}
         """
-        from pu_geo.tasks.train import evaluate
+        from pu_geo.runs import evaluate_job as evaluate
 
         return evaluate.evaluate(self._layout, _run_name(run), field=field, positive=positive, exclude=exclude)
 
@@ -700,7 +702,9 @@ class Project:
         'top:3'
         """
         name = None if run is None else _run_name(run)
-        return mapping.choose(self._layout, name, threshold=_checked_threshold(threshold), top=top, damage_type=damage_type)
+        return thresholds.choose(
+            self._layout, name, threshold=_checked_threshold(threshold), top=top, damage_type=damage_type
+        )
 
     def threshold(self, run: RunName = CHOSEN) -> Threshold:
         """Return the threshold of a run's map, and who or what set it: `value`, `origin`.
@@ -773,9 +777,9 @@ class Project:
         >>> project.live_map().damage_binary.isin(["damaged", "not_flagged", "not_assessed"]).all()
         np.True_
         """
-        from pu_geo.tasks.project import frames
+        from pu_geo.lifecycle import frames_job
 
-        return frames.live_map(self._layout)
+        return frames_job.live_map(self._layout)
 
     def damage_map(
         self, run: RunName | None = None, *, scores: NDArray[np.floating] | pandas.Series | None = None, threshold: float | None = None,
@@ -803,7 +807,7 @@ class Project:
         >>> table.to_file("map.gpkg")
         """
         from pu_geo.geo.export import layers
-        from pu_geo.tasks.damage_map.damage_map import build_damage_map, build_own_map, check_threshold
+        from pu_geo.maps.damage_map_job import build_damage_map, build_own_map, check_threshold
 
         if run is not None and not isinstance(run, RunName):
             raise PuGeoError(
@@ -814,7 +818,7 @@ class Project:
         if scores is None:
             if threshold is not None:
                 check_threshold(threshold)
-            wanted = mapping.map_arguments(self._layout, _run_name(run or CHOSEN), threshold, top)
+            wanted = thresholds.map_arguments(self._layout, _run_name(run or CHOSEN), threshold, top)
             return layers.to_geodataframe(build_damage_map(self._layout, **wanted))  # type: ignore[arg-type]
         if run is not None:
             raise PuGeoError("A map is of a run or of own scores, not of both.", "Leave one of the two out.")
@@ -842,11 +846,11 @@ class Project:
         wanted = format or Path(out).suffix.removeprefix(".")
         if not wanted:
             raise PuGeoError(
-                f"{out} has no ending that names a format; these are: {', '.join(mapping.FORMATS)}.",
+                f"{out} has no ending that names a format; these are: {', '.join(exporting.FORMATS)}.",
                 f"Call it {Path(out).name}.geojson, for example, or pass `format=`.",
             )
         args = {"format": wanted, "out": _path(out), "local": local}
-        of_run = mapping.map_arguments(self._layout, _run_name(run), _checked_threshold(threshold), top)
+        of_run = thresholds.map_arguments(self._layout, _run_name(run), _checked_threshold(threshold), top)
         return self._run("export", {**of_run, **args}, "Writing the map")
 
     def publish(
@@ -864,7 +868,7 @@ class Project:
         """
         formats, profiles = ([one] if isinstance(one, str) else one for one in (formats, profiles))
         limit = _checked_threshold(threshold)
-        args = mapping.publish_arguments(self._layout, _run_name(run), limit, formats, profiles, local=local, top=top)
+        args = exporting.publish_arguments(self._layout, _run_name(run), limit, formats, profiles, local=local, top=top)
         return self._run("publish", args, "Publishing the map")
 
     def _facts(self, run: RunName) -> RunFacts:

@@ -586,7 +586,7 @@ class RunFacts:
         judgement: what held-out clicks say, as `analysis.pu_criterion.Judgement.as_mapping` gives it: {"n_held_out",
             "recall", "share_called", "criterion", "low", "high", "threshold", "n_called"}; None without held-out clicks. These are
             not among `n_positive`.
-        feature_set: the frozen features that it learned from, see `project.feature_sets`.
+        feature_set: the frozen features that it learned from, see `store.feature_sets`.
         feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
         views: names of the named views that it learned from, such as "pre+post" and "sar-post"; () where these are not known, or it
             learned from pre and post alone.

@@ -7,13 +7,13 @@ from typing import Any
 from small_parts import REPOSITORY
 from streamlit.testing.v1 import AppTest
 
-from pu_geo.project.layout import Layout
+from pu_geo.store.layout import Layout
 
 PANEL = """
 from pathlib import Path
 from pu_geo import jobs
-from pu_geo.project.layout import Layout
-from pu_geo.services.train import training
+from pu_geo.store.layout import Layout
+from pu_geo.runs import training
 from pu_geo.ui.{module} import {name} as panel
 layout = Layout(Path({folder!r}))
 panel.{call}

@@ -9,7 +9,7 @@ from model_parts import with_chips
 from numpy.typing import NDArray
 from small_parts import add_chips, add_run, click, small_project
 
-from pu_geo.project.layout import Layout
+from pu_geo.store.layout import Layout
 
 RUN, N, N_GROUPS, DIM = "ranker-1", 80, 4, 12
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from small_parts import add_chips, click, small_project
 
-from pu_geo.project import feature_sets, labels, store
-from pu_geo.project.feature_sets import FeatureSet
-from pu_geo.project.layout import Layout, write_array
+from pu_geo.store import feature_sets, labels, store
+from pu_geo.store.feature_sets import FeatureSet
+from pu_geo.store.layout import Layout, write_array
 
 N, N_DAMAGED, D, BETTER = 100, 75, 6, "resnet18-1a2b3c4d"
 

@@ -14,7 +14,7 @@ from cli_parts import CommandLine
 from filelock import FileLock
 from small_parts import REPOSITORY, small_project, with_key
 
-from pu_geo.project.layout import HOME_VARIABLE, Layout
+from pu_geo.store.layout import HOME_VARIABLE, Layout
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -70,7 +70,7 @@ def project(tmp_path: Path) -> Layout:
 @pytest.fixture
 def same_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     """Audits draw the same buildings in each run of a test: an interval misses the truth in one draw of twenty."""
-    from pu_geo.services.damage_map import random_audits
+    from pu_geo.assessment import random_audits
 
     monkeypatch.setattr(random_audits, "_seed", lambda: 1)
 
@@ -86,7 +86,7 @@ def mapped(tmp_path: Path, same_draws: None) -> Layout:
 @pytest.fixture
 def without_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cut chips without their features, which take a second."""
-    monkeypatch.setattr("pu_geo.tasks.imagery.chip._compute_features", lambda *_: ())
+    monkeypatch.setattr("pu_geo.scenes.chip_job._compute_features", lambda *_: ())
 
 
 @pytest.fixture(scope="session")

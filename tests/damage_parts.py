@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 
-from pu_geo.project import in_use
-from pu_geo.project.layout import Layout
+from pu_geo.store import in_use
+from pu_geo.store.layout import Layout
 
 PAGE = 4096  # bytes
 

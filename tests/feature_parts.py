@@ -15,8 +15,8 @@ from safetensors.numpy import load_file, save_file
 
 from pu_geo.errors import JobCancelled
 from pu_geo.features import bank
-from pu_geo.project.layout import Layout, sha256_of
 from pu_geo.records import FeatureRequest
+from pu_geo.store.layout import Layout, sha256_of
 
 D = 12
 
@@ -91,6 +91,6 @@ def made(layout: Layout, path: Path, *, use: bool = False, **more: object) -> st
     """Make a set for a project in this process; return its name."""
     from small_parts import job_of
 
-    from pu_geo.tasks.imagery.features import features
+    from pu_geo.scenes.features_job import features
 
     return str(features(job_of(layout, "features"), request=request_of(path, **more), use=use)["name"])

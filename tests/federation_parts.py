@@ -14,20 +14,20 @@ import torch
 from numpy.typing import NDArray
 from small_parts import add_chips, click, job_of, small_project
 
+from pu_geo.federation import federating
 from pu_geo.federation.agreement import Agreement, FeatureSpace
-from pu_geo.federation.member import Part, feature_space
-from pu_geo.federation.rounds import lead, read_state
-from pu_geo.federation.simulated import SimulatedTransport, set_up
-from pu_geo.federation.wire import Message
+from pu_geo.federation.member_job import Part, feature_space
+from pu_geo.federation.rounds_job import lead, read_state
+from pu_geo.federation.simulated_job import SimulatedTransport, set_up
+from pu_geo.federation.wire_job import Message
+from pu_geo.lifecycle import projects
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.methods.fedaws import Learner
-from pu_geo.project import contents, federations, store
-from pu_geo.project.federations import Member, Round, Sent
-from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest
-from pu_geo.services.project import projects
-from pu_geo.services.train import federation
-from pu_geo.tasks.imagery.features import features
+from pu_geo.scenes.features_job import features
+from pu_geo.store import contents, federations, store
+from pu_geo.store.federations import Member, Round, Sent
+from pu_geo.store.layout import Layout
 
 N, N_DAMAGED, N_CLICKED, SIDE_PX = 40, 12, 8, 24
 CLASSES = ("rest", "destroyed", "flooded")
@@ -122,8 +122,8 @@ def storm(tmp_path: Path) -> Layout:
 @pytest.fixture
 def with_flower(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the extra were installed: the forms are drawn, nothing of Flower is called."""
-    monkeypatch.setattr(federation, "is_installed", lambda: True)
-    monkeypatch.setattr(federation, "require_flower", lambda: None)
+    monkeypatch.setattr(federating, "is_installed", lambda: True)
+    monkeypatch.setattr(federating, "require_flower", lambda: None)
 
 
 def with_federation(layout: Layout, *, n_rounds: int = 0, is_over: bool = False, **facts: Any) -> Layout:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from small_parts import add_chips, click, job_of
 
 from pu_geo.features.bank import fit_default
-from pu_geo.project.layout import Layout
 from pu_geo.records import FeatureRequest, View
-from pu_geo.tasks.imagery.features import features
+from pu_geo.scenes.features_job import features
+from pu_geo.store.layout import Layout
 
 SIDE_PX = 20
 TABLE = (View("pre", "pre", 0, 3), View("post", "post", 3, 6), View("sar-post", "post", 6, 8), View("dsm", "", 8, 9))

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from small_parts import add_chips, click, job_of
 
 from pu_geo.features import rcf
+from pu_geo.lifecycle.copying import copy_project
 from pu_geo.methods import catalog
-from pu_geo.project import model_files, runs
-from pu_geo.project.layout import Layout
-from pu_geo.services.project.copying import copy_project
-from pu_geo.tasks.train import train as train_task
+from pu_geo.runs import train_job as train_task
+from pu_geo.store import runs
+from pu_geo.store.layout import Layout
+from pu_geo.training import model_files
 
 N, SIDE_PX, N_VIEWS = 20, 16, 3
 SHORT = {"epochs": "2", "batch_size": "10", "rounds": "3", "max_steps": "4"}

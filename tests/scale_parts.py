@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from small_parts import add_chips, click, small_project
 
-from pu_geo.project import events, store
-from pu_geo.project.layout import Layout, sha256_of
 from pu_geo.records import FeatureRequest
+from pu_geo.store import events, store
+from pu_geo.store.layout import Layout, sha256_of
 
 N = 600  # chips: ten shards of 64
 REQUEST = asdict(FeatureRequest("layers", layers=("post",), n_views=3))

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from packaging.requirements import Requirement
 
 from pu_geo import files, jobs
-from pu_geo.project import contents, freshness, labels, runs, store
-from pu_geo.project.layout import Layout, write_array, write_facts
 from pu_geo.records import FootprintTable, Grid, LabelOp, Role, RunFacts, Scene
-from pu_geo.tasks.job import Job
+from pu_geo.store import contents, freshness, labels, runs, store
+from pu_geo.store.job import Job
+from pu_geo.store.layout import Layout, write_array, write_facts
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 REQUIRED_EXTRAS = "PU_GEO_REQUIRE_EXTRAS"  # names of extras, with commas, for want of which no test is skipped
@@ -141,11 +141,11 @@ def job_of(layout: Layout, name: str = "job") -> Job:
 
 def replace_footprints(layout: Layout, path: Path, *, shift: bool = False) -> Any:
     """Put the footprints of a file in the place of all that are here, as a person does who read the plan; return it."""
-    from pu_geo.tasks.project import remove
+    from pu_geo.lifecycle import remove_job
 
     for_job, given = job_of(layout, "replace"), dict[str, Any](path=str(path), analyst="ann", shift=shift)
-    plan = remove.replace_footprints(for_job, **given)["plan"]
-    remove.replace_footprints(for_job, **given, confirmed=plan)
+    plan = remove_job.replace_footprints(for_job, **given)["plan"]
+    remove_job.replace_footprints(for_job, **given, confirmed=plan)
     return plan
 
 

@@ -30,14 +30,14 @@ from pu_geo import Project, api, jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
 from pu_geo.geo.export import layers
 from pu_geo.jobs import tasks
-from pu_geo.project import contents, runs, store
-from pu_geo.project.layout import Layout
+from pu_geo.lifecycle import projects
+from pu_geo.maps.damage_map_job import build_damage_map
 from pu_geo.records import RunFacts
-from pu_geo.services.project import projects
-from pu_geo.services.train import feature_comparison
-from pu_geo.tasks.damage_map.damage_map import build_damage_map
-from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.inputs import read_inputs
+from pu_geo.runs import feature_comparison
+from pu_geo.runs.inputs_job import read_inputs
+from pu_geo.store import contents, runs, store
+from pu_geo.store.job import Job
+from pu_geo.store.layout import Layout
 
 ESTIMATORS = {"PURanker", "NcPU", "PUCL", "NCL", "HeroCon", "FedAwS", "PUPL"}
 

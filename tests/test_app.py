@@ -1,7 +1,7 @@
 """The settings of Streamlit that promises rest on."""
 
 from app import CONFIG
-from pu_geo.project import contents
+from pu_geo.store import contents
 
 
 def test_nothing_is_sent_to_anybody_and_nobody_else_can_connect() -> None:

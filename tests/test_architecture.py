@@ -18,9 +18,15 @@ from small_parts import REPOSITORY
 
 PACKAGE = REPOSITORY / "pu_geo"
 ALWAYS = {"errors", "records", "files", "free_memory", "spreadsheets", "wording"}
-NUMERICAL = {"features", "training", "methods", "losses", "analysis", *ALWAYS}
-EVERYTHING_BELOW = {*NUMERICAL, "geo", "datasets", "project", "jobs", "services", "tasks"}
-# A room, or a part of one by its dotted name, and what of ours it may import; the longest name that fits decides.
+DOMAINS = ("scenes", "answers", "assessment", "runs", "explore", "maps", "lifecycle", "federation")
+"""In the order in which the data flow: each may use those before it, never those behind."""
+NUMERICAL = {"losses", "analysis", "training", "features", "methods", *ALWAYS}
+# What of ours a topic may import beside topics of its own domain and of those before: it answers at once.
+OF_TOPICS = {"store", "jobs", "analysis", "methods.catalog", "methods.cards", "methods.settings", "methods.measured",
+             "training.model_files", "geo.vector", "geo.ground", "geo.scene_state", "scale.computers", *ALWAYS}  # fmt: skip
+# What a job may: anything below, and any topic of its own domain and of those before.
+OF_JOBS = {*NUMERICAL, "geo", "datasets", "store", "jobs", "scale", *ALWAYS}
+# A room, or a part of one by its dotted name, and what of ours it may import; the longest name that fits decides. Domains follow below.
 OURS: dict[str, set[str]] = {
     "errors": set(),
     "records": {"errors"},
@@ -30,44 +36,19 @@ OURS: dict[str, set[str]] = {
     "wording": set(),
     "losses": {"errors"},
     "analysis": {"errors"},
-    "features": NUMERICAL,
-    "training": {*NUMERICAL, "project"},
-    "training.__main__": {*NUMERICAL, "project", "tasks"},  # trains in a copy of a project, by the task that `train` is
+    "training": {"losses", "analysis", *ALWAYS},
+    "features": {"training", "losses", "analysis", *ALWAYS},
     "methods": NUMERICAL,
     "geo": ALWAYS,
     "datasets": {"geo", *ALWAYS},
-    "project": ALWAYS,
-    "jobs": {"project", *ALWAYS},
-    "jobs.worker": {"project", "tasks", *ALWAYS},
-    "services": {"jobs", "project", "analysis", "methods", "geo.vector", "geo.ground", "geo.scene_state", *ALWAYS},
-    "services.train.federation": {
-        "services",
-        "jobs",
-        "project",
-        "federation.agreement",
-        "federation.deployed",
-        *ALWAYS,
-    },  # reads what people send each other
-    "services.project.computers": {"scale.cluster", *ALWAYS},  # the name of a cluster, as jobs read it
-    "tasks": {*EVERYTHING_BELOW, "scale"},
-    "tasks.train.federate": {*EVERYTHING_BELOW, "scale", "federation"},  # the jobs of the room above
-    "tasks.train.federate_deployed": {*EVERYTHING_BELOW, "scale", "federation"},
-    "federation": EVERYTHING_BELOW,
-    "scale": {
-        "features",
-        "training",
-        "methods",
-        "geo",
-        "project.layout",
-        "project.events",
-        "project.in_use",
-        *ALWAYS,
-    },  # no database: workers open none
-    "api": EVERYTHING_BELOW,
-    "ui": {"services", "project", "jobs", "methods.catalog", *ALWAYS},
-    "pages": {"services", "ui", "jobs.tasks", *ALWAYS},
+    "store": {"analysis", "methods.catalog", "geo.ground", "geo.vector", *ALWAYS},
+    "jobs": {"store", *ALWAYS},
+    "scale": {"features", "training", "methods", "geo", "store.layout", "store.events", "store.in_use", *ALWAYS},
+    "ui": {*DOMAINS, "scale.computers", "store", "jobs", "methods.catalog", "training.model_files", *ALWAYS},
+    "pages": {*DOMAINS, "ui", "jobs.tasks", "store.chosen", "store.run_names", *ALWAYS},
     "app": {"ui"},
-    "cli": {"services", "tasks", "jobs", "project", "geo", "methods", "api", *ALWAYS},
+    "cli": {*DOMAINS, "scale", "jobs", "store", "geo", "methods", "api", *ALWAYS},
+    "api": {*DOMAINS, *OF_JOBS},
 }
 # What it may import of others; a room that is not named here may import everything.
 THIRD_PARTY: dict[str, set[str]] = {
@@ -87,15 +68,16 @@ THIRD_PARTY: dict[str, set[str]] = {
     "geo.export": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio", "geopandas", "pandas",
                    "jinja2", "markupsafe"},
     "datasets": {"numpy", "cv2", "shapely", "orjson"},
-    "project": {"numpy", "shapely", "safetensors", "filelock"},
+    "store": {"numpy", "shapely", "safetensors", "filelock"},
+    "store.documents": {"jinja2", "markupsafe"},
     "jobs": {"psutil"},
-    "services": {"numpy", "scipy", "shapely"},
-    "services.documents": {"jinja2", "markupsafe"},
+    "federation.deployed": {"numpy", "cryptography", "flwr", "torch", "h11", "httpx", "uvicorn"},
     "ui": {"streamlit", "plotly", "starlette", "uvicorn", "h11", "numpy"},
     "pages": {"streamlit", "plotly", "numpy"},
     "app": {"streamlit", "starlette"},
     "cli": {"typer", "click", "rich"},
 }  # fmt: skip
+OF_A_TOPIC = {"numpy", "scipy", "shapely"}
 HEAVY = ("torch", "rasterio", "faiss", "umap", "numba", "sklearn", "geopandas", "pandas", "pyogrio", "streamlit", "jinja2")
 NOT_ON_A_GPU_MACHINE = (
     "rasterio", "geopandas", "pandas", "shapely", "pyproj", "pyogrio", "pyarrow", "faiss", "umap", "numba", "streamlit", "plotly",
@@ -134,6 +116,21 @@ def rule(name: str, rules: dict[str, set[str]]) -> set[str] | None:
     return rules.get(max((room for room in rules if is_in(name, [room])), key=len, default=""))
 
 
+def is_topic(name: str) -> bool:
+    """Return whether a module of a domain answers at once; else it is of a job: its name ends in `_job`, or it is started by itself."""
+    return name.split(".")[0] in DOMAINS and not name.endswith(("_job", "__main__"))
+
+
+def allowed_of(name: str) -> set[str]:
+    """Return what of ours a module may import beside its own room."""
+    room = name.split(".")[0]
+    if room in DOMAINS:
+        return {*(OF_TOPICS if is_topic(name) else OF_JOBS), *DOMAINS[: DOMAINS.index(room)]}
+    found = rule(name, OURS)
+    assert found is not None, f"{name} is in a room that the table does not know"
+    return found
+
+
 def modules(rooms: Iterable[str]) -> list[str]:
     return [f"pu_geo.{name}" for name in sources() if is_in(name, rooms)]
 
@@ -154,8 +151,7 @@ def test_imports_go_downward_only(room: str) -> None:
     for name, path in sources().items():
         if not is_in(name, [room]):
             continue
-        allowed, others = rule(name, OURS), rule(name, THIRD_PARTY)
-        assert allowed is not None, f"{name} is in a room that the table does not know"
+        allowed, others = allowed_of(name), rule(name, THIRD_PARTY) or (OF_A_TOPIC if is_topic(name) else None)
         for what in imported(path):
             top = what.split(".")[0]
             if top == "pu_geo":
@@ -163,6 +159,14 @@ def test_imports_go_downward_only(room: str) -> None:
                 wrong += [] if is_in(ours, {*allowed, room}) or not ours else [f"{name} imports {what}"]
             elif others is not None and top not in {*others, "__future__"} | sys.stdlib_module_names:
                 wrong.append(f"{name} imports {what}")
+    assert wrong == []
+
+
+def test_what_answers_at_once_imports_nothing_of_a_job() -> None:
+    """Nor does a screen: it starts jobs by their names."""
+    at_once = [name for name in sources() if is_topic(name) or is_in(name, ["ui", "pages", "store", "jobs"])]
+    named = [(name, what) for name in at_once if name != "jobs.worker" for what in imported(sources()[name])]
+    wrong = [(name, what) for name, what in named if re.search(r"^pu_geo\..*_job(\.|$)", what)]
     assert wrong == []
 
 
@@ -200,14 +204,18 @@ def test_a_package_of_geo_is_entered_by_the_modules_that_it_lists(package: str) 
 @pytest.mark.parametrize(
     ("rooms", "forbidden"),
     [
-        pytest.param(["errors", "records", "project", "jobs"], (*HEAVY, "scipy", "pu_geo.tasks"), id="jobs"),
-        pytest.param(["services"], (*HEAVY, "pu_geo.tasks"), id="services"),
+        pytest.param(["errors", "records", "store", "jobs"], (*HEAVY, "scipy"), id="jobs"),
+        pytest.param(DOMAINS, HEAVY, id="topics"),
         pytest.param(["methods.catalog", "methods.cards", "methods.settings"], HEAVY, id="cards"),
-        pytest.param(["analysis"], (*HEAVY, "pu_geo.project"), id="analysis"),
+        pytest.param(["analysis"], (*HEAVY, "pu_geo.store"), id="analysis"),
     ],
 )
-def test_a_layer_loads_nothing_heavy(rooms: list[str], forbidden: tuple[str, ...]) -> None:
-    wanted = [name for name in modules(rooms) if name != "pu_geo.jobs.worker"]
+def test_a_layer_loads_nothing_heavy(rooms: Iterable[str], forbidden: tuple[str, ...]) -> None:
+    not_here = (
+        "pu_geo.jobs.worker",
+        *(f"pu_geo.{name}" for name in sources() if is_in(name, DOMAINS) and not is_topic(name)),
+    )
+    wanted = [name for name in modules(rooms) if name not in not_here]
     code = f"import sys, {', '.join(wanted)}; print(sorted(set({forbidden!r}) & set(sys.modules)))"
     assert len(wanted) > 1
     assert in_fresh_interpreter(code) == "[]"
@@ -235,8 +243,8 @@ def test_help_of_the_command_line_loads_nothing_heavy() -> None:
 
 
 def test_nothing_of_ours_hands_the_project_file_to_another_sqlite_library() -> None:
-    """`project.gpkg` is opened by sqlite3 alone: outside `project/`, services and the door to files nothing even names it."""
-    others = {name: path for name, path in sources().items() if not is_in(name, ("project", "services", "files"))}
+    """`project.gpkg` is opened by sqlite3 alone: outside `store/`, topics and the door to files nothing even names it."""
+    others = {name: path for name, path in sources().items() if not is_in(name, ("store", "files")) and not is_topic(name)}
     naming = [
         name for name, path in others.items() if re.search(r"layout\.gpkg|\.gpkg\)|/ \"project\.gpkg\"", path.read_text())
     ]

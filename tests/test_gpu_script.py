@@ -12,8 +12,8 @@ from model_parts import with_chips
 from small_parts import REPOSITORY
 
 from benchmarks import gpu, gpu_data
-from pu_geo.project.layout import HOME_VARIABLE, Layout
-from pu_geo.services.project.copying import copy_project
+from pu_geo.lifecycle.copying import copy_project
+from pu_geo.store.layout import HOME_VARIABLE, Layout
 
 BARE = """
 import os, sys
@@ -40,7 +40,7 @@ def test_all_of_it_runs_on_a_bare_machine_and_what_is_done_is_not_done_again(
         copy_project(with_chips(project), str(data / "project.pugeo"))
     words = ["--dry", "--minutes", "10", "--data", str(data), "--out", str(tmp_path / "out")]
     (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(BARE.format(here=str(REPOSITORY / "tests" / "training")))
+    (tmp_path / "site" / "sitecustomize.py").write_text(BARE.format(here=str(REPOSITORY / "tests" / "runs")))
     environment = {
         "OMP_NUM_THREADS": "1",
         "PATH": "/usr/bin:/bin",

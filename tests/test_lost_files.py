@@ -16,9 +16,9 @@ from streamlit.testing.v1 import AppTest
 from type_parts import discovered
 
 from pu_geo import cli
-from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import random_audits
-from pu_geo.services.project import projects
+from pu_geo.assessment import random_audits
+from pu_geo.lifecycle import projects
+from pu_geo.store.layout import Layout
 from pu_geo.ui.routes import PREFIX, routes
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]

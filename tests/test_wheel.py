@@ -102,7 +102,7 @@ def test_wheel_carries_pages_and_sample_but_no_sources_of_the_browser_side(insta
     assert {path.stem for path in (package / "_app" / "pages").glob("*.py")} >= {"project", "annotate", "damage_map"}
     assert (package / "_app" / "sample_data" / "footprints.geojson").is_file()
     assert (package / "py.typed").is_file()
-    assert {path.name for path in (package / "services" / "documents").glob("*.html")} == {"base.html", "report.html"}
+    assert {path.name for path in (package / "store" / "documents").glob("*.html")} == {"base.html", "report.html"}
     assert not list(package.rglob("node_modules"))
     assert not (package / "ui" / "frontend" / "src").exists()
 

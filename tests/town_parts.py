@@ -8,10 +8,10 @@ from pathlib import Path
 
 from small_parts import REPOSITORY, click, job_of
 
-from pu_geo.project import contents, store
-from pu_geo.project.layout import Layout
-from pu_geo.tasks.imagery.chip import prepare
-from pu_geo.tasks.train.train import rank
+from pu_geo.runs.train_job import rank
+from pu_geo.scenes.chip_job import prepare
+from pu_geo.store import contents, store
+from pu_geo.store.layout import Layout
 
 
 def draw_town(folder: Path, size_px: tuple[int, int] = (320, 256), n_buildings: int = 40) -> None:

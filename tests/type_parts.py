@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from model_parts import N, with_chips
 
-from pu_geo.project import discoveries, store
-from pu_geo.project.discoveries import Discovery, Review
-from pu_geo.project.layout import Layout
+from pu_geo.store import discoveries, store
+from pu_geo.store.discoveries import Discovery, Review
+from pu_geo.store.layout import Layout
 
 IDS = [f"b{i}" for i in range(N)]
 GROUPS = np.array([0] * 8 + [1] * 6 + [2] * 4 + [3] + [-1], np.int16)

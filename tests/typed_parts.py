@@ -11,8 +11,8 @@ from mapped_parts import RUN, TRUTH, N, mapped_project
 from numpy.typing import NDArray
 from small_parts import add_run, answer, op_of
 
-from pu_geo.project import runs
-from pu_geo.project.layout import Layout
+from pu_geo.store import runs
+from pu_geo.store.layout import Layout
 
 TYPED = "herocon-1"
 TYPES = ("roof", "flooded = wet")

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from pu_geo.answers import labeling
 from pu_geo.cli.run import Analyst, Json, Project, Screen, in_json, repeated, show
 from pu_geo.errors import LabelError, ProjectError, PuGeoError
-from pu_geo.project.grades import Grade
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import labeling
-from pu_geo.services.project import projects, recovery
+from pu_geo.lifecycle import projects, recovery
+from pu_geo.store.grades import Grade
+from pu_geo.store.layout import Layout
 
 screen = Screen("Annotate")
 
@@ -87,7 +87,7 @@ def label(
     if stdin:
         _answer_stream(layout, analyst)
     elif import_file:
-        from pu_geo.tasks.annotate.import_labels import Meaning, import_labels
+        from pu_geo.answers.import_labels_job import Meaning, import_labels
 
         means = Meaning(field, tuple(damaged), tuple(not_damaged), all_damaged)
         result = import_labels(
@@ -154,7 +154,7 @@ def write_labels(
     as_json: Json = False,
 ) -> None:
     """Write the current labels and their history; of a damaged project, the history from its journal."""
-    from pu_geo.tasks.annotate.export_labels import export_labels
+    from pu_geo.answers.export_labels_job import export_labels
 
     layout = projects.find(project)
     try:

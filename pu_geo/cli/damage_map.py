@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from pu_geo.answers import labeling
+from pu_geo.assessment import auditing, random_audits
 from pu_geo.cli.run import Analyst, File, Json, Project, RunId, Screen, absolute, repeated, run_job, show
 from pu_geo.errors import PuGeoError
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import labeling
-from pu_geo.services.damage_map import auditing, damage_map, mapping, random_audits
-from pu_geo.services.project import choices, projects
+from pu_geo.lifecycle import projects
+from pu_geo.maps import damage_map, exporting, thresholds
+from pu_geo.store import chosen
+from pu_geo.store.layout import Layout
 
 screen = Screen("Damage map")
 FORMATS = ("geojson", "gpkg", "csv")
@@ -53,15 +55,18 @@ def choose(
 ) -> None:
     """Store which run is shown and exported where none is named, and its threshold or a damage type's; or print which they are."""
     layout = projects.find(project)
-    found = mapping.choose(layout, run, threshold=threshold, top=top, damage_type=damage_type)
+    found = thresholds.choose(layout, run, threshold=threshold, top=top, damage_type=damage_type)
     shown = damage_map.of_run(layout, found.run_id)
     limit = shown.limit
-    check, why = random_audits.newest_audit(layout, found.run_id), choices.why_chosen(layout) or "newest"
+    check, why = random_audits.newest_audit(layout, found.run_id), chosen.why_chosen(layout) or "newest"
     facts = {
         "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
         "threshold_origin": limit.origin, "audit_id": check.id if check else "not audited",
     }  # fmt: skip
-    lines = [f"{mapping.which_words(facts)} It is {choices.WHY_WORDS[why]}.", *mapping.newer_words(layout, found.run_id)]
+    lines = [
+        f"{thresholds.which_words(facts)} It is {chosen.WHY_WORDS[why]}.",
+        *thresholds.newer_words(layout, found.run_id),
+    ]
     types = shown.type_facts
     if types:
         facts["types"] = types
@@ -100,7 +105,7 @@ def audit(
 ) -> None:
     """Start the accuracy assessment (audit) of a run's map, or print its result."""
     layout = projects.find(project)
-    facts = choices.run(layout, run)
+    facts = chosen.run(layout, run)
     run_id = facts.run_id
     if action == "begin":
         n = checks or auditing.plan(layout, run_id).n
@@ -120,7 +125,7 @@ def audit(
     )  # fmt: skip
     result = {**which, **{name: judged[name] for name in names}, "how_many": damaged.as_mapping()}
     waiting = f"; {found.done.n_open} wait on the Annotate page" if found.done.n_open else ""
-    lines = [mapping.which_words(which), f"{judged['n_answered']} of {judged['n_drawn']} checks answered{waiting}."]
+    lines = [thresholds.which_words(which), f"{judged['n_answered']} of {judged['n_drawn']} checks answered{waiting}."]
     if judged["words"] not in damaged.words:
         lines.append(judged["words"])
     lines.append(damaged.words_beside(run_id))
@@ -131,9 +136,9 @@ def audit(
         value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
         lines.append(f"{name:10} {value}{one['words']}")
     lines += [_type_words(one) for one in result.get("types", ())]
-    if offer := mapping.offer(damage_map.of_run(layout, run_id)):
+    if offer := thresholds.offer(damage_map.of_run(layout, run_id)):
         result["offer"] = {"threshold": offer.threshold.value, "n_flagged": offer.n_flagged, "words": offer.words}
-        of_run = "" if choices.run(layout, "chosen").run_id == run_id else f" --run {run_id}"
+        of_run = "" if chosen.run(layout, "chosen").run_id == run_id else f" --run {run_id}"
         lines.append(f"{offer.words} To take it: pu-geo choose {project}{of_run} --threshold {offer.threshold.value:.4f}")
     show(result, "\n".join(lines), as_json)
 
@@ -173,7 +178,7 @@ def export(
 ) -> None:
     """Write the damage map into one file."""
     layout = projects.find(project)
-    args = mapping.map_arguments(layout, run, threshold, top)
+    args = thresholds.map_arguments(layout, run, threshold, top)
     result = run_job(layout, "export", {**args, "format": format, "out": absolute(out), "local": local_coordinates}, as_json)
     words = f"Wrote {result['n']} {result['units']} to {result['out']}: {_counts(result)}"
     show(result, "\n".join([words, *_origin(layout, result)]), as_json)
@@ -193,7 +198,7 @@ def publish(
 ) -> None:
     """Write the next version of the damage map, with its report and tables, into exports/."""
     layout = projects.find(project)
-    args = mapping.publish_arguments(layout, run, threshold, formats, profile, local=local_coordinates, top=top)
+    args = exporting.publish_arguments(layout, run, threshold, formats, profile, local=local_coordinates, top=top)
     result = run_job(layout, "publish", args, as_json)
     changed = "" if result["n_changes"] is None else f" {result['n_changes']:,} of them changed since the version before."
     written = f"{result['version']} with {result['n']} {result['units']} into {result['out']}"
@@ -209,4 +214,4 @@ def _counts(result: Mapping[str, Any]) -> str:
 
 def _origin(layout: Layout, result: Mapping[str, Any]) -> list[str]:
     """Return which run and threshold an export rests on, and what is doubtful in it."""
-    return [mapping.which_words(result), *mapping.newer_words(layout, str(result["run_id"])), *result["doubts"]]
+    return [thresholds.which_words(result), *thresholds.newer_words(layout, str(result["run_id"])), *result["doubts"]]

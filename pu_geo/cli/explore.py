@@ -8,13 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
+from pu_geo.answers import labeling
 from pu_geo.cli.run import Analyst, Json, Project, RunId, Screen, in_brackets, repeated, run_job, show
 from pu_geo.errors import PuGeoError
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import discovering, exploring, neighbors, outliers
-from pu_geo.services.explore.discovering import Group
-from pu_geo.services.project import choices, projects
+from pu_geo.explore import discovering, exploring, neighbors, outliers
+from pu_geo.explore.discovering import Group
+from pu_geo.lifecycle import projects
+from pu_geo.store import chosen
+from pu_geo.store.layout import Layout
 from pu_geo.wording import plural
 
 screen = Screen("Explore")
@@ -48,7 +49,7 @@ def label_errors(
 ) -> None:
     """List possible label errors, duplicate buildings, and chips unlike all others."""
     layout = projects.find(project)
-    run_id = choices.run(layout, run).run_id
+    run_id = chosen.run(layout, run).run_id
     if search or not outliers.is_searched(layout, run_id):
         run_job(layout, "outliers", {"run_id": run_id}, as_json)
     found = outliers.queue(layout, run_id, again=reviewed)
@@ -78,7 +79,7 @@ def umap(
     """Draw a run's embeddings with UMAP, for the Explore page."""
     layout = projects.find(project)
     settings = exploring.UmapSettings(n_neighbors, min_dist, metric, densmap, supervised, seed)
-    arguments = {"run_id": choices.run(layout, run).run_id, "settings": asdict(settings)}
+    arguments = {"run_id": chosen.run(layout, run).run_id, "settings": asdict(settings)}
     result = run_job(layout, "embed", arguments, as_json)
     lines = [f"{result['n']} buildings, {result['n_new']} new ones. {result['words']}", str(result["note"])]
     show(result, "\n".join([*filter(None, lines), *[exploring.SUPERVISED] * supervised]), as_json)

@@ -11,11 +11,11 @@ import typer
 from pu_geo import wording
 from pu_geo.cli.run import File, Json, Project, Screen, repeated, run_job, show
 from pu_geo.errors import FederationError
-from pu_geo.project import federations
-from pu_geo.project.layout import SUFFIX, Layout
-from pu_geo.services.project import projects
-from pu_geo.services.train import federation
-from pu_geo.services.train.federation import REST, Federation, Plan, Privacy
+from pu_geo.federation import federating
+from pu_geo.federation.federating import REST, Federation, Plan, Privacy
+from pu_geo.lifecycle import projects
+from pu_geo.store import federations
+from pu_geo.store.layout import SUFFIX, Layout
 
 federate = Screen("Train", group="federate ")
 USUAL = Plan()
@@ -58,8 +58,8 @@ def simulate(
     classes, sources = _by_project(layouts, roles, "--as"), _by_project(layouts, types_from, "--types-from")
     held = {layout: _held(classes.get(layout, ""), sources.get(layout, "")) for layout in layouts}
     plan = Plan(title, rounds=n_rounds, privacy=Privacy(noise, clip, epsilon))
-    args = federation.arguments_to_simulate(layouts[0], plan, held)
-    result = dict(run_job(layouts[0], federation.SIMULATE, args, as_json))
+    args = federating.arguments_to_simulate(layouts[0], plan, held)
+    result = dict(run_job(layouts[0], federating.SIMULATE, args, as_json))
     result |= {"federation": args["federation"], "runs": {}}
     for layout in layouts:
         result["runs"][layout.folder.name] = _scored(layout, args["federation"], as_json)
@@ -99,7 +99,7 @@ def serve(
         )  # fmt: skip
     damage_types = tuple(filter(None, types.split(",")))
     plan = Plan(title or name, damage_types, n_rounds, deadline_s, Privacy(noise, clip, epsilon), host=host)
-    args = federation.arguments_to_lead(layout, plan, _held(own, types_from), name)
+    args = federating.arguments_to_lead(layout, plan, _held(own, types_from), name)
     if not as_json:
         print(
             f"The invitation for members will be {layout.federation(name) / federations.INVITATION}.",
@@ -107,7 +107,7 @@ def serve(
             sep="\n",
             flush=True,
         )
-    result = dict(run_job(layout, federation.LEAD, args, as_json, has_news=True))
+    result = dict(run_job(layout, federating.LEAD, args, as_json, has_news=True))
     result["run"] = _scored(layout, name, as_json)
     made = "this project holds no class, so it has no model and no run"
     if result["run"]:
@@ -118,7 +118,7 @@ def serve(
 
 def _scored(layout: Layout, name: str, as_json: bool) -> str | None:
     """Return the run of the finished model in a project, made now unless it is there; None where it has no model."""
-    path, before = layout.federation(name) / federations.MODEL, federation.scoring(layout, name)
+    path, before = layout.federation(name) / federations.MODEL, federating.scoring(layout, name)
     if not path.is_file():
         return None
     if before is not None and before.state == "done":
@@ -137,15 +137,15 @@ def admit(
 ) -> None:  # fmt: skip
     """Admit a member: from now on its key, and no other, may update its class. A federation that is served need not be stopped."""
     layout = projects.find(project)
-    request = federation.request(path)
+    request = federating.request(path)
     asks = request.member
-    warnings = federation.read(layout, name).agreement.pixel_words(asks.project, asks.gsd_m)
+    warnings = federating.read(layout, name).agreement.pixel_words(asks.project, asks.gsd_m)
     words = (
         f"{asks.project} asks for the class {asks.class_name!r}. Fingerprint of its key: {asks.fingerprint}\n"
         f"Ask whoever sent it to read out theirs. If it is the same: add --fingerprint '{asks.fingerprint}'."
     )
     if fingerprint:
-        federation.admit(layout, name, request, fingerprint, replace=replace)
+        federating.admit(layout, name, request, fingerprint, replace=replace)
         words = f"{asks.project} is the member of {asks.class_name!r} from now on."
     show({**asdict(asks), "warnings": warnings}, words + _lines(warnings), as_json)
 
@@ -170,12 +170,12 @@ def join(
 ) -> None:  # fmt: skip
     """Take part in a federation for one class, until its model is there; makes a run. Waits where the leader is away."""
     layout = projects.find(project)
-    invitation, (file,), is_confirmed = federation.join(layout, path, {class_name: types_from or None}, fingerprint)
-    name, key = invitation.agreement.id, federation.request(file).member.fingerprint
+    invitation, (file,), is_confirmed = federating.join(layout, path, {class_name: types_from or None}, fingerprint)
+    name, key = invitation.agreement.id, federating.request(file).member.fingerprint
     words = (
         f"Fingerprint of the invitation: {invitation.fingerprint}\n"
         f"Send the leader {file}; the fingerprint of your key is {key}."
-        f"{_lines(federation.pixel_words(layout, invitation))}"
+        f"{_lines(federating.pixel_words(layout, invitation))}"
     )
     if not is_confirmed:
         how = (
@@ -193,7 +193,7 @@ def join(
     if not as_json:
         print(words, flush=True)
     args = {"federation": name, "class_name": class_name}
-    result = dict(run_job(layout, federation.JOIN, args, as_json, has_news=True))
+    result = dict(run_job(layout, federating.JOIN, args, as_json, has_news=True))
     result["run"] = _scored(layout, name, as_json)
     show(result, f"{result['rounds']} rounds; the model is the run {result['run']}.", as_json)
 
@@ -202,7 +202,7 @@ def join(
 def status(project: Project, *, as_json: Json = False) -> None:
     """Show the federations of a project: classes, rounds, who took part, and what left this machine."""
     layout = projects.find(project)
-    found = federation.all_of(layout)
+    found = federating.all_of(layout)
     lines = [line for one in found for line in _words(layout, one)]
     facts = [_facts(layout, one) for one in found]
     show({"federations": facts}, "\n".join(lines) or f"{layout.folder.name} is in no federation.", as_json)
@@ -231,12 +231,12 @@ def _by_project(layouts: list[Layout], pairs: list[str], flag: str) -> dict[Layo
 
 def _facts(layout: Layout, now: Federation) -> dict[str, Any]:
     """Return how a federation stands, as JSON."""
-    total = federation.ledger_total(federation.ledger(layout, now.id))
+    total = federating.ledger_total(federating.ledger(layout, now.id))
     return asdict(now) | {"id": now.id, "model": now.model and str(now.model), "ledger": asdict(total)}
 
 
 def _words(layout: Layout, now: Federation) -> list[str]:
-    agreed, total = now.agreement, federation.ledger_total(federation.ledger(layout, now.id))
+    agreed, total = now.agreement, federating.ledger_total(federating.ledger(layout, now.id))
     roles = ["leads"] if now.is_lead else []
     roles += [f"holds {wording.listed(now.own)}"] if now.own else []
     title = f" ({agreed.title})" if agreed.title != now.id else ""

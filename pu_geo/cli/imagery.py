@@ -10,9 +10,10 @@ import typer
 
 from pu_geo.cli.run import Bands, Cluster, File, FileCrs, Json, Project, Screen, absolute, repeated, run_job, show
 from pu_geo.errors import PuGeoError
+from pu_geo.lifecycle import projects
 from pu_geo.records import FeatureRequest
-from pu_geo.services.imagery import features, layers, preparation
-from pu_geo.services.project import computers, projects
+from pu_geo.scale import computers
+from pu_geo.scenes import features, layers, preparation
 from pu_geo.wording import percent, plural
 
 screen = Screen("Imagery")

@@ -13,17 +13,17 @@ from typing import Annotated, Any, Literal
 import typer
 
 from pu_geo import jobs, wording
+from pu_geo.answers import labeling
 from pu_geo.cli.run import Analyst, Bands, FileCrs, Json, Project, Screen, absolute, in_json, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.files import elsewhere, is_ours, make_folder
+from pu_geo.lifecycle import projects, recovery, removing
+from pu_geo.lifecycle.copying import copy_project
 from pu_geo.methods.catalog import DEFAULT_METHOD
-from pu_geo.project import backups, events, removals, store
-from pu_geo.project.layout import Layout, find_project
-from pu_geo.services.annotate import labeling
-from pu_geo.services.imagery import preparation
-from pu_geo.services.project import projects, recovery, removing
-from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import training
+from pu_geo.runs import training
+from pu_geo.scenes import preparation
+from pu_geo.store import backups, events, removals, store
+from pu_geo.store.layout import Layout, find_project
 from pu_geo.wording import plural, size
 
 screen = Screen("Project")
@@ -46,8 +46,8 @@ def open_app(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="do not open a browser window")] = False,
 ) -> None:
     """Open the app in the browser."""
-    from pu_geo.services.project import access
-    from pu_geo.services.project.launch import launch_app
+    from pu_geo.lifecycle import access
+    from pu_geo.lifecycle.launch import launch_app
 
     def ready(address: str) -> None:
         print(access.READY.format(url=address), flush=True)
@@ -105,7 +105,7 @@ def copy(
     words = (
         f"Copied the project to {result['out']} ({result['bytes']:,} bytes), with its labels up to event {result['at_event']}.\n"
         "To train on another machine, copy that folder there; then `pu-geo open COPY --from-elsewhere` and `pu-geo train COPY`, or, with torch, torchvision, numpy, scipy, "
-        f"scikit-learn and safetensors alone, `python -m pu_geo.training COPY --from-elsewhere`. Back here: `pu-geo model apply {project} COPY`."
+        f"scikit-learn and safetensors alone, `python -m pu_geo.runs COPY --from-elsewhere`. Back here: `pu-geo model apply {project} COPY`."
     )
     show(result, words, as_json)
 
@@ -164,7 +164,7 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Check a project, or this machine: what is damaged, missing or left over. Exit code 2 if a problem remains."""
-    from pu_geo.tasks.project.doctor import examine, examine_machine, report_of
+    from pu_geo.lifecycle.doctor_job import examine, examine_machine, report_of
 
     found = examine(recovery.find(project), full=full, fix=fix) if project else examine_machine()
     report = report_of(found)
@@ -463,7 +463,7 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Run every step on the sample event, from imagery to the damage map of the recommended method, with AUC and AP."""
-    from pu_geo.tasks.train.evaluate import evaluate
+    from pu_geo.runs.evaluate_job import evaluate
 
     began = time.monotonic()
     folder = Path(absolute(out))

@@ -13,7 +13,7 @@ from typer.core import TyperCommand
 
 from pu_geo.errors import PuGeoError
 from pu_geo.jobs import foreground, tasks
-from pu_geo.project.layout import Layout
+from pu_geo.store.layout import Layout
 
 Function = TypeVar("Function", bound=Callable[..., None])
 Json = Annotated[bool, typer.Option("--json", help="print JSON for machines")]

@@ -30,15 +30,16 @@ from pu_geo.cli.run import (
 )
 from pu_geo.errors import DatasetError, PuGeoError, writing
 from pu_geo.files import atomic_write, write_export
+from pu_geo.lifecycle import projects
+from pu_geo.maps import damage_map, run_card
 from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
-from pu_geo.project import training_times
-from pu_geo.project.layout import Layout, writable_target
-from pu_geo.services.damage_map import damage_map
-from pu_geo.services.project import choices, projects
-from pu_geo.services.train import comparing, feature_comparison, models, results, run_card, run_names, training
+from pu_geo.runs import comparing, feature_comparison, models, results, training
+from pu_geo.store import chosen as choices
+from pu_geo.store import run_names, training_times
+from pu_geo.store.layout import Layout, writable_target
 
 if TYPE_CHECKING:
-    from pu_geo.tasks.train.tables import Table
+    from pu_geo.runs.tables_job import Table
 
 screen = Screen("Train")
 Features = Annotated[
@@ -188,7 +189,7 @@ def evaluate_run(
     as_json: Json = False,
 ) -> None:
     """Compare a run with truth that came with the footprints."""
-    from pu_geo.tasks.train.evaluate import evaluate
+    from pu_geo.runs.evaluate_job import evaluate
 
     result = evaluate(projects.find(project), run, field=field, positive=positive, exclude=exclude)
     show(result, "\n".join(f"{key:15} {value}" for key, value in result.items()), as_json)
@@ -350,10 +351,11 @@ def benchmark(
     as_json: Json = False,
 ) -> None:
     """Reproduce rows of papers' tables on their data sets; `list` names the tables."""
-    from pu_geo.tasks.train import benchmark, tables  # loads torch
+    from pu_geo.runs import benchmark_job as benchmark
+    from pu_geo.runs import tables_job
 
     if table == "list":
-        wants = {name: (each.title, each.wants) for name, each in tables.TABLES.items()}
+        wants = {name: (each.title, each.wants) for name, each in tables_job.TABLES.items()}
         wants[PROJECT_TABLE] = (
             "Buildings of your own project, where the truth came with the footprints",
             "a project with chips, and --field and --positive",
@@ -386,15 +388,15 @@ def benchmark(
 
 def _table(table: str, name: str, field: str, positive: list[str], exclude: list[str], clicks: str) -> Table:
     """Return a published table, or that of a project, which the command's options describe."""
-    from pu_geo.tasks.train import tables
+    from pu_geo.runs import tables_job
 
-    if table in tables.TABLES:
-        return tables.TABLES[table]
+    if table in tables_job.TABLES:
+        return tables_job.TABLES[table]
     if table != PROJECT_TABLE:
-        known = f"{', '.join(tables.TABLES)} and {PROJECT_TABLE}"
+        known = f"{', '.join(tables_job.TABLES)} and {PROJECT_TABLE}"
         raise DatasetError(f"There is no table {table!r}; there are {known}.", "Choose one of these.")
     try:
         counts = [int(text) for text in clicks.split(",")]
     except ValueError as cause:
         raise DatasetError(f"--clicks is {clicks!r}.", "Write whole numbers, as in 10,30.") from cause
-    return tables.project_table(name, field=field, positive=positive, exclude=exclude, clicks=counts)
+    return tables_job.project_table(name, field=field, positive=positive, exclude=exclude, clicks=counts)

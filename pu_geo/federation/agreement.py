@@ -19,11 +19,11 @@ from pu_geo import __version__
 from pu_geo.errors import FederationError, PuGeoError, printable
 from pu_geo.methods import catalog
 from pu_geo.methods.cards.fedaws import FedawsSettings
-from pu_geo.project import contents, federations
-from pu_geo.project.federations import REST
-from pu_geo.project.layout import checked_id
-from pu_geo.project.model_files import parse_object
 from pu_geo.records import MAX_TYPE
+from pu_geo.store import contents, federations
+from pu_geo.store.federations import REST
+from pu_geo.store.layout import checked_id
+from pu_geo.training.model_files import parse_object
 
 MAX_CLASSES, MAX_FEATURES, MAX_BYTES = 256, 8192, 100_000
 LOCALHOST = "127.0.0.1"
@@ -69,7 +69,7 @@ class FeatureSpace:
 
 @dataclass(frozen=True)
 class Privacy:
-    """Whether noise hides what single members send; see `federation.privacy`.
+    """Whether noise hides what single members send; see `federation.privacy_job`.
 
     Attributes:
         kind: "none"; "local": each member clips and adds noise before it sends; "central": the leader does, after it has received.
@@ -91,7 +91,7 @@ class Privacy:
 
     @property
     def rho(self) -> float:
-        """What all rounds together cost one member, in zCDP; see `federation.privacy`."""
+        """What all rounds together cost one member, in zCDP; see `federation.privacy_job`."""
         log = math.log(1 / self.delta)
         return (math.sqrt(log + self.epsilon) - math.sqrt(log)) ** 2
 

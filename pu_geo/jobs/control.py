@@ -18,8 +18,8 @@ from pu_geo.errors import JobError, OutOfReach
 from pu_geo.files import remove_path, touch
 from pu_geo.jobs import tasks
 from pu_geo.jobs.status import CANCEL, DISMISSED, PAUSE, folder_of, is_alive, view
-from pu_geo.project import events
-from pu_geo.project.layout import Layout
+from pu_geo.store import events
+from pu_geo.store.layout import Layout
 
 PATIENCE_S = 4.0
 """A job that was asked to stop is ended by force after this; no single call on 20,000 buildings takes as long."""

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pu_geo.errors import JobError
-from pu_geo.project.layout import home
-from pu_geo.project.locks import is_held, one_at_a_time
+from pu_geo.store.layout import home
+from pu_geo.store.locks import is_held, one_at_a_time
 
 SECONDS_BETWEEN_READS = 0.2
 _GPUS_VARIABLE = "CUDA_VISIBLE_DEVICES"

@@ -14,8 +14,8 @@ from pu_geo.jobs import tasks
 from pu_geo.jobs.control import JOB_VARIABLE
 from pu_geo.jobs.start import create_held, take_lock
 from pu_geo.jobs.status import write_spec
-from pu_geo.project import events, store
-from pu_geo.project.layout import Layout
+from pu_geo.store import events, store
+from pu_geo.store.layout import Layout
 
 
 def run(

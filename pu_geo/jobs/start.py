@@ -19,8 +19,8 @@ from pu_geo.files import APPENDED, make_folder, opened, remove_path, touch
 from pu_geo.jobs import tasks
 from pu_geo.jobs.control import JOB_VARIABLE, PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
 from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, signed_spec, view, write_spec
-from pu_geo.project import events, locks
-from pu_geo.project.layout import Layout
+from pu_geo.store import events, locks
+from pu_geo.store.layout import Layout
 
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
 

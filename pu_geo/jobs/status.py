@@ -17,9 +17,9 @@ from typing import Any, Literal
 
 from pu_geo.errors import JobError, ProjectError
 from pu_geo.files import checked, signature
-from pu_geo.project import events
-from pu_geo.project.layout import Layout, checked_id, read_json, reading, write_json
-from pu_geo.project.locks import JOB_LOCK, is_held
+from pu_geo.store import events
+from pu_geo.store.layout import Layout, checked_id, read_json, reading, write_json
+from pu_geo.store.locks import JOB_LOCK, is_held
 
 State = Literal["waiting", "running", "done", "failed", "cancelled", "paused", "interrupted"]
 ACTIVE = ("waiting", "running")

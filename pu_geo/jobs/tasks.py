@@ -35,55 +35,55 @@ class Task:
 UNKNOWN = Task("", "")
 TASKS = {
     "prepare": Task(
-        "pu_geo.tasks.imagery.chip:prepare",
+        "pu_geo.scenes.chip_job:prepare",
         "Loading scenes, footprints and chips",
         screen="project",
         panel="scenes",
         is_exclusive=True,
         needs_torch=True,
     ),
-    "doctor": Task("pu_geo.tasks.project.doctor:doctor", "Check of the project", screen="project", panel="safety"),
+    "doctor": Task("pu_geo.lifecycle.doctor_job:doctor", "Check of the project", screen="project", panel="safety"),
     "next_round": Task(
-        "pu_geo.tasks.project.rounds:next_round",
+        "pu_geo.lifecycle.rounds_job:next_round",
         "Preparing the next round",
         screen="project",
         needs_torch=True,
         panel="scenes",
     ),
-    "add_scenes": Task("pu_geo.tasks.imagery.scenes:add_scenes", "Adding scenes", panel="scenes", is_exclusive=True),
-    "add_layer": Task("pu_geo.tasks.imagery.layers:add_layer", "Adding a layer", panel="scenes", is_exclusive=True),
-    "add_xbd": Task("pu_geo.tasks.imagery.scenes:add_xbd", "Adding an xBD folder", panel="scenes", is_exclusive=True),
-    "relink": Task("pu_geo.tasks.imagery.relink:relink", "Finding moved scene files", is_exclusive=True, panel="files"),
+    "add_scenes": Task("pu_geo.scenes.scenes_job:add_scenes", "Adding scenes", panel="scenes", is_exclusive=True),
+    "add_layer": Task("pu_geo.scenes.layers_job:add_layer", "Adding a layer", panel="scenes", is_exclusive=True),
+    "add_xbd": Task("pu_geo.scenes.scenes_job:add_xbd", "Adding an xBD folder", panel="scenes", is_exclusive=True),
+    "relink": Task("pu_geo.scenes.relink_job:relink", "Finding moved scene files", is_exclusive=True, panel="files"),
     "add_footprints": Task(
-        "pu_geo.tasks.imagery.footprints:add_footprints", "Adding footprints", panel="footprints", is_exclusive=True
+        "pu_geo.scenes.footprints_job:add_footprints", "Adding footprints", panel="footprints", is_exclusive=True
     ),
     "add_aoi": Task(
-        "pu_geo.tasks.imagery.footprints:add_aoi", "Setting the area of interest", panel="footprints", is_exclusive=True
+        "pu_geo.scenes.footprints_job:add_aoi", "Setting the area of interest", panel="footprints", is_exclusive=True
     ),
-    "add_areas": Task("pu_geo.tasks.damage_map.areas:add_areas", "Adding areas", screen="damage_map", panel="areas"),
-    "sum_up": Task("pu_geo.tasks.damage_map.areas:sum_up", "Summary by area", screen="damage_map", panel="areas"),
+    "add_areas": Task("pu_geo.maps.areas_job:add_areas", "Adding areas", screen="damage_map", panel="areas"),
+    "sum_up": Task("pu_geo.maps.areas_job:sum_up", "Summary by area", screen="damage_map", panel="areas"),
     "add_grid": Task(
-        "pu_geo.tasks.imagery.footprints:add_grid", "Creating a grid of cells", panel="footprints", is_exclusive=True
+        "pu_geo.scenes.footprints_job:add_grid", "Creating a grid of cells", panel="footprints", is_exclusive=True
     ),
-    "align": Task("pu_geo.tasks.imagery.align:align", "Aligning pre and post", panel="chips", is_exclusive=True),
+    "align": Task("pu_geo.scenes.align_job:align", "Aligning pre and post", panel="chips", is_exclusive=True),
     "chip": Task(
-        "pu_geo.tasks.imagery.chip:chip",
+        "pu_geo.scenes.chip_job:chip",
         "Cutting chips and computing features",
         panel="chips",
         is_exclusive=True,
         needs_torch=True,
     ),
     "features": Task(
-        "pu_geo.tasks.imagery.features:features",
+        "pu_geo.scenes.features_job:features",
         "Computing a feature set",
         panel="chips",
         is_exclusive=True,
         needs_torch=True,
         needs_device=True,
     ),
-    "rank": Task("pu_geo.tasks.train.train:rank", "Ranking", screen="train", panel="methods", needs_torch=True),
+    "rank": Task("pu_geo.runs.train_job:rank", "Ranking", screen="train", panel="methods", needs_torch=True),
     "train": Task(
-        "pu_geo.tasks.train.train:train",
+        "pu_geo.runs.train_job:train",
         "Training",
         screen="train",
         panel="methods",
@@ -92,7 +92,7 @@ TASKS = {
         can_pause=True,
     ),
     "apply_model": Task(
-        "pu_geo.tasks.train.apply_model:apply_model",
+        "pu_geo.runs.apply_model_job:apply_model",
         "Scoring with a model",
         screen="train",
         panel="model",
@@ -100,44 +100,44 @@ TASKS = {
         needs_device=True,
     ),
     "federate_lead": Task(
-        "pu_geo.tasks.train.federate_deployed:federate_lead",
+        "pu_geo.federation.federate_deployed_job:federate_lead",
         "Leading the federation",
         screen="train",
         panel="federation",
         needs_torch=True,
     ),
     "federate_join": Task(
-        "pu_geo.tasks.train.federate_deployed:federate_join",
+        "pu_geo.federation.federate_deployed_job:federate_join",
         "Taking part in the federation as",
         screen="train",
         panel="federation",
         needs_torch=True,
     ),
     "federate_simulate": Task(
-        "pu_geo.tasks.train.federate:federate_simulate",
+        "pu_geo.federation.federate_job:federate_simulate",
         "Federation between projects on this machine",
         screen="train",
         panel="federation",
         needs_torch=True,
     ),
     "compare_features": Task(
-        "pu_geo.tasks.train.compare_features:compare_features",
+        "pu_geo.runs.compare_features_job:compare_features",
         "Comparing features or layers",
         screen="train",
         panel="features",
         needs_torch=True,
         needs_device=True,
     ),
-    "embed": Task("pu_geo.tasks.explore.embed:embed", "UMAP", screen="explore", needs_torch=True, panel="umap"),
-    "cluster": Task("pu_geo.tasks.explore.cluster:cluster", "Clustering", screen="explore", panel="clusters"),
+    "embed": Task("pu_geo.explore.embed_job:embed", "UMAP", screen="explore", needs_torch=True, panel="umap"),
+    "cluster": Task("pu_geo.explore.cluster_job:cluster", "Clustering", screen="explore", panel="clusters"),
     "outliers": Task(
-        "pu_geo.tasks.explore.outliers:find_outliers",
+        "pu_geo.explore.outliers_job:find_outliers",
         "Search for odd chips and duplicates",
         screen="explore",
         panel="outliers",
     ),
     "discover": Task(
-        "pu_geo.tasks.explore.discover:discover",
+        "pu_geo.explore.discover_job:discover",
         "Search for damage types",
         screen="explore",
         panel="types",
@@ -145,23 +145,23 @@ TASKS = {
         needs_device=True,
         can_pause=True,
     ),
-    "export": Task("pu_geo.tasks.damage_map.export:export", "Export", screen="damage_map", panel="export", only_reads=True),
+    "export": Task("pu_geo.maps.export_job:export", "Export", screen="damage_map", panel="export", only_reads=True),
     "export_selection": Task(
-        "pu_geo.tasks.damage_map.export:export_selection", "Exporting a selection", screen="explore", panel="selection"
+        "pu_geo.maps.export_job:export_selection", "Exporting a selection", screen="explore", panel="selection"
     ),
-    "publish": Task("pu_geo.tasks.damage_map.publish:publish", "Export", screen="damage_map", panel="export"),
-    "remove_scene": Task("pu_geo.tasks.project.remove:remove_scene", "Removing a scene", panel="scenes", is_exclusive=True),
+    "publish": Task("pu_geo.maps.publish_job:publish", "Export", screen="damage_map", panel="export"),
+    "remove_scene": Task("pu_geo.lifecycle.remove_job:remove_scene", "Removing a scene", panel="scenes", is_exclusive=True),
     "replace_scene": Task(
-        "pu_geo.tasks.project.remove:replace_scene", "Replacing a scene", panel="scenes", is_exclusive=True
+        "pu_geo.lifecycle.remove_job:replace_scene", "Replacing a scene", panel="scenes", is_exclusive=True
     ),
     "replace_layer": Task(
-        "pu_geo.tasks.project.remove:replace_layer", "Replacing a layer", panel="scenes", is_exclusive=True
+        "pu_geo.lifecycle.remove_job:replace_layer", "Replacing a layer", panel="scenes", is_exclusive=True
     ),
     "remove_footprints": Task(
-        "pu_geo.tasks.project.remove:remove_footprints", "Removing footprints", panel="footprints", is_exclusive=True
+        "pu_geo.lifecycle.remove_job:remove_footprints", "Removing footprints", panel="footprints", is_exclusive=True
     ),
     "replace_footprints": Task(
-        "pu_geo.tasks.project.remove:replace_footprints",
+        "pu_geo.lifecycle.remove_job:replace_footprints",
         "Comparing or replacing footprints",
         panel="footprints",
         is_exclusive=True,

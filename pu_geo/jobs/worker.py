@@ -25,10 +25,10 @@ from pu_geo.files import APPENDED, FULL, opened, remove_path, write_file
 from pu_geo.free_memory import free_memory
 from pu_geo.jobs import control, device_queue, tasks
 from pu_geo.jobs.status import signed_spec
-from pu_geo.project import backups, events, leftovers
-from pu_geo.project.layout import Layout
-from pu_geo.project.store import open_project
-from pu_geo.tasks.job import Job
+from pu_geo.store import backups, events, leftovers
+from pu_geo.store.job import Job
+from pu_geo.store.layout import Layout
+from pu_geo.store.store import open_project
 
 WAITING = "waiting"
 USAGE = "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is that of a job. PU-Geo starts workers itself."

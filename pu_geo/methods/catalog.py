@@ -104,7 +104,7 @@ class TrainingRequest:
             for all if None.
         hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
         feature_set: name of the frozen features that are learned from; "" for the set in use.
-        devices: how many train together, 1 or more, see `tasks.train.torchrun`.
+        devices: how many train together, 1 or more, see `runs.torchrun_job`.
 
     Raises:
         TrainingError: see `settings_for`; also for a seed, a hold-out or devices out of bounds, for several devices of a method that

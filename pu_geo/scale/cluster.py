@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pu_geo.errors import JobError
-from pu_geo.project import events
+from pu_geo.store import events
 from pu_geo.wording import plural
 
 CONNECT_S = 20.0  # for the first answer of a scheduler, and its first worker

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.features.bank import ROWS_TOGETHER, Maker, from_state
-from pu_geo.project.layout import read_array, read_arrays, read_json, sha256_of, write_array
 from pu_geo.scale import inputs, shards
 from pu_geo.scale.cluster import JobCluster
+from pu_geo.store.layout import read_array, read_arrays, read_json, sha256_of, write_array
 from pu_geo.training.run import best_device
 
 ROWS = 16 * ROWS_TOGETHER

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.files import atomic_write
-from pu_geo.project.layout import read_arrays, read_json, write_json
+from pu_geo.store.layout import read_arrays, read_json, write_json
 
 
 def write(folder: Path, kind: str, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> str:

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from pu_geo import __version__
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
 from pu_geo.files import atomic_write, make_folder, remove_path, vouch
-from pu_geo.project import events
-from pu_geo.project.layout import SHARDS, write_json
 from pu_geo.scale import cluster as clusters
+from pu_geo.store import events
+from pu_geo.store.layout import SHARDS, write_json
 
 RETRIES = 2  # of a shard that ended with an error
 SECONDS_BETWEEN_LOOKS = 0.05

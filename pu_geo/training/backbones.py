@@ -18,7 +18,7 @@ from safetensors.torch import load
 from torch import Tensor, nn
 
 from pu_geo.errors import ShapeError, TrainingError
-from pu_geo.project import model_files
+from pu_geo.training import model_files
 from pu_geo.wording import listed
 
 MAX_BYTES = 2**30  # larger files are not read: ResNet-18 needs 45 MB, and 135 MB with the state of its optimizer

@@ -17,15 +17,15 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 from streamlit.navigation.page import StreamlitPage
 
+from pu_geo.answers import labeling
 from pu_geo.errors import ProjectError, PuGeoError, name_too_long
 from pu_geo.files import is_ours
-from pu_geo.project import backups, freshness
-from pu_geo.project.layout import Layout
-from pu_geo.project.store import is_writable, one_connection
+from pu_geo.lifecycle import daily_backups, projects, recovery
+from pu_geo.lifecycle.launch import OPEN_VARIABLE, SAMPLE
 from pu_geo.records import MAX_NAME
-from pu_geo.services.annotate import labeling
-from pu_geo.services.project import daily_backups, projects, recovery
-from pu_geo.services.project.launch import OPEN_VARIABLE, SAMPLE
+from pu_geo.store import backups, freshness
+from pu_geo.store.layout import Layout
+from pu_geo.store.store import is_writable, one_connection
 from pu_geo.ui import texts
 
 _ADDRESS_KEY, _ANALYST_KEY = "project", "analyst"

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit import runtime
 from streamlit.runtime.uploaded_file_manager import UploadedFileManager
 
-from pu_geo.services.project import access
+from pu_geo.lifecycle import access
 from pu_geo.ui import texts
 
 HEALTH = "/_stcore/health"  # open to programs that watch whether the server answers

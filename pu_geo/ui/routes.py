@@ -24,14 +24,14 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from pu_geo import jobs
+from pu_geo.answers import building_history, labeling, presence, ranking
 from pu_geo.errors import OutOfReach, PuGeoError
-from pu_geo.project.layout import Layout
-from pu_geo.project.model_files import SUFFIX
-from pu_geo.services.annotate import building_history, labeling, outlines, presence, ranking
-from pu_geo.services.damage_map import exporting
-from pu_geo.services.imagery import image_quality
-from pu_geo.services.project import projects
-from pu_geo.services.train import models
+from pu_geo.lifecycle import projects
+from pu_geo.maps import exporting
+from pu_geo.runs import models
+from pu_geo.scenes import image_quality, outlines
+from pu_geo.store.layout import Layout
+from pu_geo.training.model_files import SUFFIX
 from pu_geo.ui import texts
 from pu_geo.ui.components import scatter
 

@@ -18,9 +18,9 @@ import uvicorn.config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pu_geo.errors import PuGeoError
-from pu_geo.project.layout import home
-from pu_geo.services.project import access
-from pu_geo.services.project.launch import BROWSER_VARIABLE
+from pu_geo.lifecycle import access
+from pu_geo.lifecycle.launch import BROWSER_VARIABLE
+from pu_geo.store.layout import home
 
 _HEAD_SECONDS = 10.0
 _MOST_CONNECTIONS, _FILES = 500, 8192  # of WebSockets there are as many as open pages, besides

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from pu_geo.services.project.launch import app_script
+from pu_geo.lifecycle.launch import app_script
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 

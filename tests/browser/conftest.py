@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 from pu_geo.geo.ground import NO_DATA_GREY
-from pu_geo.project import alignment, contents, labels, store
-from pu_geo.project.alignment import Alignment
-from pu_geo.project.layout import Layout
+from pu_geo.lifecycle import projects
 from pu_geo.records import LabelOp, scene_fingerprint
-from pu_geo.services.project import projects
+from pu_geo.store import alignment, contents, labels, store
+from pu_geo.store.alignment import Alignment
+from pu_geo.store.layout import Layout
 from tests.browser.make_project import make_project, write_pyramid
 from tests.browser.real_app import LOGS, REPOSITORY, AppServer, add_hooks, add_island_run, islands_of, made_up_project
 from tests.small_parts import small_scene
@@ -41,7 +41,7 @@ CLOUDY, DARK, MISALIGNED, HAZY, ONE_DATE = range(100, 105)
 HELD_SERVER = """
 import runpy
 
-from pu_geo.services.annotate import ranking
+from pu_geo.answers import ranking
 
 first = ranking.is_ranking
 ranking.is_ranking = lambda layout, patience_s: (layout.folder / "is-ranking").exists() or first(layout, patience_s)

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import shapely
 
-from pu_geo.project import contents, store
-from pu_geo.project.layout import Layout, write_json
+from pu_geo.lifecycle import access
 from pu_geo.records import FootprintTable, Grid, Role, Scene
-from pu_geo.services.project import access
+from pu_geo.store import contents, store
+from pu_geo.store.layout import Layout, write_json
 from pu_geo.ui.build import FRONTEND
 from tests.small_parts import WKT_UTM15, add_chips, add_run, click, with_key
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pu_geo import jobs
-from pu_geo.project import labels, runs, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.project import projects
+from pu_geo.lifecycle import projects
+from pu_geo.store import labels, runs, store
+from pu_geo.store.layout import Layout
 from tests.browser.real_app import AppServer, made_up_project
 
 N_BUILDINGS, N_ANALYSTS = 600, 3

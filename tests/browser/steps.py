@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pu_geo import jobs
-from pu_geo.project.layout import Layout
+from pu_geo.store.layout import Layout
 
 READY = "window.__pugeo && window.__pugeo.ready"
 PATIENCE_MS = 120_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pu_geo.services.annotate import queueing
-from pu_geo.services.damage_map import random_audits
+from pu_geo.answers import queueing
+from pu_geo.assessment import random_audits
 from tests.browser import steps
 from tests.browser.conftest import SIDE_PX
 from tests.browser.steps import ask, chip, on_page, on_wall, open_view, press, queue, settle, wall

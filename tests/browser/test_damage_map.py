@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pu_geo.services.damage_map import damage_map
-from pu_geo.services.project import choices
+from pu_geo.maps import damage_map
+from pu_geo.store import chosen
 from tests.browser.conftest import CLOUDY, HAZY
 from tests.browser.steps import ask, at_rest, ended, go_to, on_page, open_view, press, see_all, spots
 from tests.small_parts import click
@@ -69,8 +69,8 @@ def test_history_scores_and_an_export(page, village) -> None:
 
 def _flag_fewer(page, village) -> None:
     """Drag the slider: the map's counts follow at once, and what is chosen is stored on release alone."""
-    track, run_id = page.locator(".pugeo .flagtrack"), choices.run(village.layout, "chosen").run_id
-    before, box = choices.threshold(village.layout, run_id), track.bounding_box()
+    track, run_id = page.locator(".pugeo .flagtrack"), chosen.run(village.layout, "chosen").run_id
+    before, box = chosen.threshold(village.layout, run_id), track.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.6, box["y"] + 20)
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] * 0.3, box["y"] + 20, steps=8)
@@ -78,7 +78,7 @@ def _flag_fewer(page, village) -> None:
     now = int(track.get_attribute("aria-valuenow"))
     flagged = page.locator(".pugeo .legend .category", has_text="Flagged by score")
     flagged.get_by_text(f"{now:,}", exact=True).wait_for()
-    assert choices.threshold(village.layout, run_id) == before, "nothing is stored while it is dragged"
+    assert chosen.threshold(village.layout, run_id) == before, "nothing is stored while it is dragged"
     page.mouse.up()
     page.locator(".pugeo .flaghead", has_text="chosen by a person").wait_for()
     assert damage_map.of_run(village.layout, run_id).n["flagged"] == now

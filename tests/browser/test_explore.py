@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pu_geo.project import decisions, store
-from pu_geo.services.explore import selections
+from pu_geo.explore import selections
+from pu_geo.store import decisions, store
 from tests.browser import steps
 from tests.browser.steps import ask, at_rest, open_view, press, settled, until, wall
 

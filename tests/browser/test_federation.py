@@ -11,12 +11,11 @@ from federation_parts import CLASSES, N_DAMAGED, N, agency
 from small_parts import need_extra
 
 from pu_geo import jobs
+from pu_geo.federation import federating
 from pu_geo.jobs import JobView
-from pu_geo.project import federations, runs
-from pu_geo.project.layout import Layout, read_json, write_json
-from pu_geo.services.damage_map import damage_map
-from pu_geo.services.project import choices
-from pu_geo.services.train import federation
+from pu_geo.maps import damage_map
+from pu_geo.store import chosen, federations, runs
+from pu_geo.store.layout import Layout, read_json, write_json
 from pu_geo.ui.damage_map import texts as map_texts
 from pu_geo.ui.train import texts
 from tests.browser.conftest import address_of
@@ -123,12 +122,12 @@ def test_two_projects_train_together_over_tls_and_both_get_a_map_with_three_clas
     assert large(leader, texts.KEY_FINGERPRINT, 1) == key
     leader.get_by_role("button", name=texts.ADMIT).click()
     for layout in (storm, water):
-        until(lambda layout=layout: federation.read(layout, ID).is_over or ended_badly(layout), SECONDS)
+        until(lambda layout=layout: federating.read(layout, ID).is_over or ended_badly(layout), SECONDS)
         assert ended_badly(layout) == []
     leader.get_by_role("button", name=texts.SCORE_WITH_IT).wait_for()
     leader.locator(".js-plotly-plot").first.wait_for()
     for page, layout in ((leader, storm), (member, water)):
-        run = choices.run(layout, score(page, layout))
+        run = chosen.run(layout, score(page, layout))
         assert run.types == CLASSES[1:]
         three_classes(layout, run.run_id)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pu_geo.services.project import access
+from pu_geo.lifecycle import access
 from pu_geo.ui import texts
 from tests.browser.real_app import AppServer
 

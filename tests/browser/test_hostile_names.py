@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pu_geo.project import labels, store
 from pu_geo.records import LabelOp
+from pu_geo.store import labels, store
 from tests.browser.conftest import Village
 from tests.browser.make_project import make_project
 from tests.browser.real_app import AppServer, made_up_project

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pu_geo.services.annotate import queueing
-from pu_geo.services.damage_map import random_audits
+from pu_geo.answers import queueing
+from pu_geo.assessment import random_audits
 from tests.browser import steps
 from tests.browser.steps import press, settled, still
 

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from tasks.made_up_map import EVIL, GRID, made_up_areas, made_up_audit, made_up_map
+from map_parts import EVIL, GRID, made_up_areas, made_up_audit, made_up_map
 
-from pu_geo.tasks.damage_map.report import write_report
+from pu_geo.maps.report_job import write_report
 
 pytestmark = [pytest.mark.browser, pytest.mark.ci]
 A4_POINTS = (595, 842)

@@ -9,8 +9,9 @@ import pytest
 
 from pu_geo import jobs
 from pu_geo.methods import catalog
-from pu_geo.project import events, model_files, runs, store
-from pu_geo.project.layout import Layout
+from pu_geo.store import events, runs, store
+from pu_geo.store.layout import Layout
+from pu_geo.training import model_files
 from tests.browser.conftest import Village
 from tests.browser.real_app import AppServer
 from tests.browser.steps import JOB_SECONDS, fill, go, see_all, settled, until, wait_for_view

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pu_geo.maps import damage_map, damage_types
 from pu_geo.methods import catalog
-from pu_geo.services.damage_map import damage_map, damage_types
-from pu_geo.services.project import choices
-from pu_geo.services.train import training
+from pu_geo.runs import training
+from pu_geo.store import chosen
 from pu_geo.ui.damage_map import texts as map_texts
 from pu_geo.ui.train import texts as train_texts
 from tests.browser.accessibility import assert_accessible
@@ -25,7 +25,7 @@ def test_types_from_clicks_to_the_map(page, village) -> None:
         click(village.layout, *kinds[k * N_OF_EACH :][: N_OF_EACH - 2], damage_types=[name])
     first, second = give_types(page, village)
     run_id = train_on_types(page, village)
-    run = choices.run(village.layout, run_id)
+    run = chosen.run(village.layout, run_id)
     assert (run.method, set(run.types)) == ("herocon", {*TYPES})
 
     go(page, "Damage map")

@@ -11,8 +11,8 @@ import pytest
 from town_parts import draw_town
 
 from pu_geo import jobs
-from pu_geo.project import contents, import_log, store
-from pu_geo.project.layout import Layout
+from pu_geo.store import contents, import_log, store
+from pu_geo.store.layout import Layout
 from tests.browser import steps
 
 pytestmark = [pytest.mark.browser, pytest.mark.ci]

@@ -8,9 +8,9 @@ from pathlib import Path
 from cli_parts import CommandLine
 from small_parts import small_project
 
-from pu_geo.project import labels, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import labeling
+from pu_geo.answers import labeling
+from pu_geo.store import labels, store
+from pu_geo.store.layout import Layout
 
 
 def test_simulated_clicks_follow_field_count_and_seed(run: CommandLine, project: Layout) -> None:

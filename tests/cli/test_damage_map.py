@@ -13,8 +13,8 @@ from mapped_parts import RUN, TRUTH, answer_audit, mapped_project
 from small_parts import add_run
 from typed_parts import TYPED, TYPES, name_types, typed_project
 
-from pu_geo.project.layout import Layout
-from pu_geo.services.project import choices
+from pu_geo.store import chosen as choices
+from pu_geo.store.layout import Layout
 
 N = 120
 

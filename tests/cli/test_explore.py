@@ -13,7 +13,7 @@ from small_parts import click
 from type_parts import KEPT, discovered
 
 from pu_geo.analysis import projection
-from pu_geo.project.layout import Layout
+from pu_geo.store.layout import Layout
 
 
 def test_similar_lists_the_group_of_a_building(tmp_path: Path, run: CommandLine) -> None:

@@ -10,8 +10,8 @@ from feature_parts import D, tiny_maker, weights_file
 from model_parts import with_chips
 from small_parts import facts_of
 
-from pu_geo.project import feature_sets
-from pu_geo.project.layout import Layout
+from pu_geo.store import feature_sets
+from pu_geo.store.layout import Layout
 
 __all__ = ["tiny_maker"]
 pytestmark = pytest.mark.usefixtures("tiny_maker", "home")

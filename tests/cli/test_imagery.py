@@ -10,8 +10,8 @@ import shapely
 from cli_parts import CommandLine
 from small_parts import unheld_job
 
-from pu_geo.project import aoi, store
-from pu_geo.project.layout import Layout
+from pu_geo.store import aoi, store
+from pu_geo.store.layout import Layout
 
 WEST = "EPSG:32615; 499900, 3999900, 500070, 4000100"
 

@@ -21,9 +21,9 @@ import pu_geo
 from pu_geo.cli.main import app
 from pu_geo.cli.run import run_job
 from pu_geo.jobs import tasks
-from pu_geo.project import events
-from pu_geo.project.layout import Layout
-from pu_geo.tasks.job import Job
+from pu_geo.store import events
+from pu_geo.store.job import Job
+from pu_geo.store.layout import Layout
 
 
 def commands(group: Any, prefix: str = "pu-geo") -> Iterator[tuple[str, Any]]:

@@ -14,12 +14,12 @@ from cli_parts import CommandLine
 from small_parts import click
 
 from pu_geo import cli, jobs
+from pu_geo.answers import labeling
 from pu_geo.cli import project as project_verbs
 from pu_geo.jobs import control
-from pu_geo.project import events
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import labeling
-from pu_geo.services.train import training
+from pu_geo.runs import training
+from pu_geo.store import events
+from pu_geo.store.layout import Layout
 
 
 def test_init_makes_a_project_and_copy_says_what_comes_next(run: CommandLine, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_map_it_exports_is_that_of_the_recommended_method(
         return {"run_id": run_id, "method": run_id.removeprefix("run-"), "auc": 0.9, "ap": 0.8}
 
     monkeypatch.setattr(project_verbs, "run_job", run_job)
-    monkeypatch.setattr("pu_geo.tasks.train.evaluate.evaluate", evaluate)
+    monkeypatch.setattr("pu_geo.runs.evaluate_job.evaluate", evaluate)
     monkeypatch.setattr(project_verbs.labeling, "simulate", lambda *_, **__: None)
     assert cli.main(["demo", "--out", str(tmp_path), "--json"]) == 0
     *trained, (task, exported) = asked

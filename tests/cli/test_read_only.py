@@ -13,8 +13,8 @@ from cli_parts import CommandLine
 from mapped_parts import RUN, mapped_project
 from small_parts import REPOSITORY, click
 
-from pu_geo.project import labels, store
-from pu_geo.project.layout import Layout
+from pu_geo.store import labels, store
+from pu_geo.store.layout import Layout
 
 pytestmark = pytest.mark.slow
 WITHOUT_RIGHTS = """

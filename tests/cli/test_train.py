@@ -16,18 +16,18 @@ from small_parts import add_chips, click
 
 from pu_geo import jobs
 from pu_geo.jobs import device_queue, tasks
-from pu_geo.project import runs, store, training_times
-from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.train import training
-from pu_geo.tasks.train.train import rank
+from pu_geo.runs import training
+from pu_geo.runs.train_job import rank
+from pu_geo.store import runs, store, training_times
+from pu_geo.store.layout import Layout
 
 
 def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
     run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(
-        tasks.TASKS, "train", replace(tasks.of("train"), work="pu_geo.tasks.train.evaluate:evaluate")
+        tasks.TASKS, "train", replace(tasks.of("train"), work="pu_geo.runs.evaluate_job:evaluate")
     )  # never reached
     monkeypatch.setattr(training, "require", lambda *_, **__: None)
     other, _ = jobs.create_held(project, "train", {})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from federation_parts import agency
 
-from pu_geo.project.layout import Layout
+from pu_geo.store.layout import Layout
 
 
 @pytest.fixture(scope="session")

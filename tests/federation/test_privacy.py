@@ -13,9 +13,9 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from pu_geo.federation import privacy
+from pu_geo.federation import privacy_job
 from pu_geo.federation.agreement import Agreement, FeatureSpace, Privacy
-from pu_geo.federation.privacy import SecretNoise, central, clipped, local, noise_scale, secret_noise
+from pu_geo.federation.privacy_job import SecretNoise, central, clipped, local, noise_scale, secret_noise
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.methods.fedaws import ClientUpdate, Learner, server_round
 
@@ -53,7 +53,7 @@ def test_the_scale_of_the_noise_is_that_worked_out_by_hand() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1, 8.0])
 def test_all_rounds_together_spend_what_was_agreed_on(epsilon: float) -> None:
-    """Each round costs rho = (2 clip)^2 / (2 scale^2); rounds add up; see the sources at the top of `federation.privacy`."""
+    """Each round costs rho = (2 clip)^2 / (2 scale^2); rounds add up; see the sources at the top of `federation.privacy_job`."""
     rules = Privacy("central", epsilon=epsilon)
     rho = 30 * (2 * rules.clip / noise_scale(rules, 30)) ** 2 / 2
     assert rho + 2 * math.sqrt(rho * math.log(1 / rules.delta)) == pytest.approx(epsilon, rel=1e-9)
@@ -138,7 +138,7 @@ def test_the_lowest_and_highest_draws_give_finite_noise(drawn: bytes, monkeypatc
 
 
 def test_the_bound_on_norms_leaves_room_for_local_noise() -> None:
-    assert privacy.longest(agreement("central"), 1000) == 100.0
+    assert privacy_job.longest(agreement("central"), 1000) == 100.0
     rules = agreement("local")
     scale = noise_scale(rules.privacy, rules.settings.rounds)
-    assert privacy.longest(rules, 10_000) == pytest.approx(100 + 200 * scale)
+    assert privacy_job.longest(rules, 10_000) == pytest.approx(100 + 200 * scale)

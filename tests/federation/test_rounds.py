@@ -18,16 +18,16 @@ from small_parts import click, in_tiers, job_of
 
 from pu_geo.errors import FederationError, JobCancelled
 from pu_geo.features.rcf import RcfBank
-from pu_geo.federation import network, rounds, wire
+from pu_geo.federation import network_job, rounds_job, wire_job
 from pu_geo.federation.agreement import Agreement, Privacy
-from pu_geo.federation.member import OwnData, Part, feature_space
-from pu_geo.federation.rounds import read_state
-from pu_geo.federation.simulated import SimulatedTransport, set_up
-from pu_geo.federation.wire import Message
+from pu_geo.federation.member_job import OwnData, Part, feature_space
+from pu_geo.federation.rounds_job import read_state
+from pu_geo.federation.simulated_job import SimulatedTransport, set_up
+from pu_geo.federation.wire_job import Message
 from pu_geo.methods.fedaws import Client, Learner, client_update, server_round, theta_of
-from pu_geo.project import feature_sets, federations
-from pu_geo.project.layout import Layout, read_array
-from pu_geo.tasks.job import Job
+from pu_geo.store import feature_sets, federations
+from pu_geo.store.job import Job
+from pu_geo.store.layout import Layout, read_array
 from pu_geo.training.data import FeatureViews
 from pu_geo.training.loop import MicroBatcher
 from pu_geo.training.run import Run
@@ -45,13 +45,13 @@ def plain_loop(agreement: Agreement, pair: Pair) -> Learner:
     damaged, others = np.arange(N_CLICKED), np.arange(N_CLICKED, N)
     for layout, rows in ((pair[0], others), (pair[0], damaged), (pair[1], damaged)):
         views = FeatureViews(np.asarray(feature_sets.views(layout, "set", agreement.features.name)))
-        embedder = network.new_embedder(agreement)
+        embedder = network_job.new_embedder(agreement)
         chosen = torch.randperm(N, generator=run.generator(2)).numpy()
         drawn = run.generator(2)
         torch.randperm(N, generator=drawn)  # as it is after the order of the rows was drawn
         embedder.trunk.standardize.fit(views.draw(chosen, ("weak",), drawn, CPU)[0])
         clients.append(Client(views, rows, embedder, MicroBatcher(run)))
-    learner = network.start(agreement)
+    learner = network_job.start(agreement)
     for number in range(1, settings.rounds + 1):
         updates = {}
         for row, client in enumerate(clients):
@@ -73,7 +73,7 @@ def test_three_rounds_equal_a_plain_loop_to_a_millionth(agencies: Pair, changes:
     agreement = agreed(agencies[0], settings=replace(SHORT, **changes))
     learner, oracle = led(agreement, agencies), plain_loop(agreement, agencies)
     require_equal(learner, oracle, tolerance=1e-6)
-    first = network.start(agreement)
+    first = network_job.start(agreement)
     assert float((oracle.class_vectors - first.class_vectors).abs().max()) > 0.01
     assert all(one.has_model for one in federations.members(agencies[0].federation(NAME)).values())
 
@@ -99,22 +99,22 @@ class Recorder:
 def test_no_chip_no_label_and_no_foreign_row_is_on_the_wire(agencies: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     agreement, recorder = agreed(agencies[0]), Recorder()
     vectors: list[NDArray[np.float32]] = []
-    kept = rounds._round
+    kept = rounds_job._round
 
     def spy(*args: Any) -> Any:
         vectors.append(args[4].class_vectors.numpy().copy())
         return kept(*args)
 
-    monkeypatch.setattr(rounds, "_round", spy)
+    monkeypatch.setattr(rounds_job, "_round", spy)
     led(agreement, agencies, transport_of(agreement, agencies, recorder))
     theta = {"trunk.backbone.0.weight", "trunk.backbone.0.bias", "head.weight", "head.bias"}
     n_theta = 512 * 16 + 16 + 16 * 8 + 8
     for row, message in recorder.messages:
-        if message.kind == wire.RECEIVED:
+        if message.kind == wire_job.RECEIVED:
             assert not message.tensors
             assert not message.facts
             continue
-        is_model = message.kind == wire.MODEL
+        is_model = message.kind == wire_job.MODEL
         assert message.tensors.keys() == theta | ({"class_vectors", "took_part"} if is_model else {"own_vector"})
         assert sum(tensor.numel() for tensor in message.tensors.values()) == n_theta + (24 + 6 if is_model else 8)
         assert message.facts.get("n_chips", 1) == 1  # how many there are stays here where all weigh the same
@@ -144,13 +144,13 @@ def test_the_ledgers_name_each_tensor_that_left_with_its_bytes_and_hash(agencies
     tensors = [one for own in lines for one in own if one.name != federations.FACTS]
     noted = {(one.message, one.round, one.name, one.sha256, one.bytes) for one in tensors}
     left = {
-        (message.kind, message.round, name, wire.sha256_of(tensor.numpy().tobytes()), tensor.nbytes)
+        (message.kind, message.round, name, wire_job.sha256_of(tensor.numpy().tobytes()), tensor.nbytes)
         for _, message in recorder.messages
         for name, tensor in message.tensors.items()
     }
     assert noted == left
-    assert {one.to for one in lines[1]} == {wire.LEADER}
-    assert {one.to for one in lines[0]} == {wire.LEADER, *(f"member of {name}" for name in CLASSES)}
+    assert {one.to for one in lines[1]} == {wire_job.LEADER}
+    assert {one.to for one in lines[0]} == {wire_job.LEADER, *(f"member of {name}" for name in CLASSES)}
     facts = [one for one in lines[1] if one.name == federations.FACTS]
     assert [one.round for one in facts] == [1, 2, 3, 0]
     assert facts[0].values is not None
@@ -215,9 +215,9 @@ BAD: dict[str, tuple[Change, str]] = {
 
 
 def first_ask(agreement: Agreement, row: int, number: int = 1) -> Message:
-    start = network.start(agreement)
-    found = {**start.theta, wire.OWN_VECTOR: start.class_vectors[row].clone()}
-    return Message(wire.ASK, found, {"round": number, "agreement": agreement.digest})
+    start = network_job.start(agreement)
+    found = {**start.theta, wire_job.OWN_VECTOR: start.class_vectors[row].clone()}
+    return Message(wire_job.ASK, found, {"round": number, "agreement": agreement.digest})
 
 
 def test_a_bad_answer_is_refused_in_words(agencies: Pair) -> None:
@@ -226,7 +226,7 @@ def test_a_bad_answer_is_refused_in_words(agencies: Pair) -> None:
     good = members_of(agreement, *agencies)[2].reply(ask)
     for what, (change, words) in {"nothing": (lambda message: message, ""), **BAD}.items():
         try:
-            found = rounds.refusal(agreement, 2, ask, wire.checked(change(good), wire.ANSWER))
+            found = rounds_job.refusal(agreement, 2, ask, wire_job.checked(change(good), wire_job.ANSWER))
         except FederationError as error:
             found = error.problem
         assert words in found, what
@@ -330,7 +330,7 @@ def killed_at(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         return then
 
     for place, name in (
-        (federations, "append_round"), (rounds, "write_state"), (rounds, "server_round"), (wire, "note"), (Part, "reply"),
+        (federations, "append_round"), (rounds_job, "write_state"), (rounds_job, "server_round"), (wire_job, "note"), (Part, "reply"),
     ):  # fmt: skip
         monkeypatch.setattr(place, name, counted(getattr(place, name)))
 
@@ -371,7 +371,7 @@ def test_it_can_be_cancelled_and_goes_on(agencies: Pair, monkeypatch: pytest.Mon
     with monkeypatch.context() as patch:
         patch.setattr(Job, "is_cancelled", lambda _: len(federations.rounds(folder)) >= 2)
         with pytest.raises(JobCancelled):
-            rounds.lead(job, agreement, transport)
+            rounds_job.lead(job, agreement, transport)
     stored = read_state(folder, agreement)
     assert stored is not None
     assert stored[0] == 2
@@ -520,9 +520,9 @@ def test_a_round_with_noise_that_was_not_sent_is_done_again(
             raise _Killed
         write(*args)
 
-    write = rounds.write_state
+    write = rounds_job.write_state
     with monkeypatch.context() as patch:
-        patch.setattr(rounds, "write_state", killed)
+        patch.setattr(rounds_job, "write_state", killed)
         with pytest.raises(_Killed):
             led(agreement, agencies)
     led(agreement, agencies)

@@ -31,16 +31,17 @@ from federation_parts import (
 from small_parts import add_chips, click, facts_of, in_tiers, job_of, small_project
 
 from pu_geo.errors import FederationError
-from pu_geo.federation import wire
+from pu_geo.federation import federating, wire_job
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.deployed import INSTALL
-from pu_geo.federation.member import OwnData, write_model
-from pu_geo.federation.wire import Message
-from pu_geo.project import federations, model_files, runs
-from pu_geo.project.layout import Layout
-from pu_geo.services.project.copying import copy_project
-from pu_geo.services.train import federation, run_card, run_names
-from pu_geo.tasks.train.apply_model import apply_model
+from pu_geo.federation.member_job import OwnData, write_model
+from pu_geo.federation.wire_job import Message
+from pu_geo.lifecycle.copying import copy_project
+from pu_geo.maps import run_card
+from pu_geo.runs.apply_model_job import apply_model
+from pu_geo.store import federations, run_names, runs
+from pu_geo.store.layout import Layout
+from pu_geo.training import model_files
 
 Pair = tuple[Layout, Layout]
 pytestmark = pytest.mark.slow
@@ -153,10 +154,10 @@ def test_a_class_that_took_part_in_few_rounds_is_a_warning_on_every_map(agencies
     agreement = agreed(agencies[0], quorum=2, settings=replace(SHORT, rounds=12))
 
     def carry(row: int, message: Message) -> Message | None:
-        return None if row == 2 and message.kind == wire.ASK and message.round > last else message
+        return None if row == 2 and message.kind == wire_job.ASK and message.round > last else message
 
     paths = trained(agreement, agencies, carry=carry)
-    warnings = federation.read(agencies[0], NAME).warnings
+    warnings = federating.read(agencies[0], NAME).warnings
     assert [each.startswith(words) for each in warnings] == [True] * bool(words)
     for layout in agencies:  # also the one that took part in all, and a partner's file
         for path in paths:
@@ -232,18 +233,18 @@ def test_a_partners_model_is_not_this_projects_own(agencies: Pair) -> None:
 def test_a_finished_model_of_another_network_is_not_written(agencies: Pair) -> None:
     agreement = agreed(agencies[0])
     own, learner = OwnData.read(agencies[0], agreement), led(agreement, agencies)
-    model = {**learner.theta, wire.CLASS_VECTORS: learner.class_vectors, wire.TOOK_PART: torch.full((3, 2), 3)}
-    write_model(own, Message(wire.MODEL, model, {}))
+    model = {**learner.theta, wire_job.CLASS_VECTORS: learner.class_vectors, wire_job.TOOK_PART: torch.full((3, 2), 3)}
+    write_model(own, Message(wire_job.MODEL, model, {}))
     for wrong, words in (
-        ({**model, wire.CLASS_VECTORS: learner.class_vectors[:2]}, "class_vectors has the shape (2, 8)"),
+        ({**model, wire_job.CLASS_VECTORS: learner.class_vectors[:2]}, "class_vectors has the shape (2, 8)"),
         ({**model, "head.weight": model["head.weight"] * np.nan}, "head.weight are no finite numbers"),
         ({name: each for name, each in model.items() if name != "head.bias"}, "lacks the tensor 'head.bias'"),
-        ({**model, wire.TOOK_PART: torch.full((3, 2), 4)}, "more rounds than there are"),
-        ({**model, wire.TOOK_PART: torch.full((3, 2), -1)}, "more rounds than there are"),
-        ({**model, wire.TOOK_PART: torch.full((3, 2), 3.0)}, "took_part is of type float32"),
+        ({**model, wire_job.TOOK_PART: torch.full((3, 2), 4)}, "more rounds than there are"),
+        ({**model, wire_job.TOOK_PART: torch.full((3, 2), -1)}, "more rounds than there are"),
+        ({**model, wire_job.TOOK_PART: torch.full((3, 2), 3.0)}, "took_part is of type float32"),
     ):
         with pytest.raises(FederationError, match=re.escape(words)):
-            write_model(own, Message(wire.MODEL, wrong, {}))
+            write_model(own, Message(wire_job.MODEL, wrong, {}))
 
 
 def test_keys_stay_behind_when_a_project_is_copied(agencies: Pair, tmp_path: Path) -> None:

@@ -15,12 +15,12 @@ from small_parts import job_of, replace_footprints
 
 from pu_geo.errors import FootprintError
 from pu_geo.geo.readers.footprint_files import load_features
-from pu_geo.project import contents, labels, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.project import choices, removing
-from pu_geo.services.project.choices import reasons_of
-from pu_geo.tasks.imagery.footprints import add_footprints
-from pu_geo.tasks.project.remove import remove_footprints
+from pu_geo.lifecycle import removing
+from pu_geo.lifecycle.remove_job import remove_footprints
+from pu_geo.scenes.footprints_job import add_footprints
+from pu_geo.store import chosen, contents, labels, store
+from pu_geo.store.chosen import reasons_of
+from pu_geo.store.layout import Layout
 
 pytestmark = pytest.mark.slow
 Frame = geopandas.GeoDataFrame
@@ -101,7 +101,7 @@ def test_a_shift_of_all_is_offered_and_takes_labels_along_and_no_score(ranked_to
         before[0], 14.0
     )
     assert scored == {}
-    assert set((reasons_of(ranked_town, choices.run(ranked_town, "latest")) or {}).values()) == {"not_in_run"}
+    assert set((reasons_of(ranked_town, chosen.run(ranked_town, "latest")) or {}).values()) == {"not_in_run"}
     removing.undo(ranked_town, "ann")
     assert known(ranked_town) == before
 

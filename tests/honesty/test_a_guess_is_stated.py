@@ -20,15 +20,15 @@ from small_parts import job_of
 from pu_geo.errors import ImageryError
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.readers import in_child
-from pu_geo.project import contents, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.imagery import scene_pair
-from pu_geo.tasks.damage_map.damage_map import build_damage_map
-from pu_geo.tasks.imagery.chip import chip
-from pu_geo.tasks.imagery.footprints import add_footprints
-from pu_geo.tasks.imagery.scenes import add_scenes
-from pu_geo.tasks.project import doctor
-from pu_geo.tasks.train.train import rank
+from pu_geo.lifecycle import doctor_job
+from pu_geo.maps.damage_map_job import build_damage_map
+from pu_geo.runs.train_job import rank
+from pu_geo.scenes import scene_pair
+from pu_geo.scenes.chip_job import chip
+from pu_geo.scenes.footprints_job import add_footprints
+from pu_geo.scenes.scenes_job import add_scenes
+from pu_geo.store import contents, store
+from pu_geo.store.layout import Layout
 
 Pixels = NDArray[Any]
 Change = Callable[[Pixels], Pixels]
@@ -91,7 +91,7 @@ def write(town: Path, folder: Path, role: str, odd: Odd) -> str:
 def said_in(layout: Layout) -> dict[str, str]:
     """Return what Imagery and `doctor` say of a project."""
     checks = scene_pair.judge(layout, None).checks
-    findings = doctor.examine(layout)
+    findings = doctor_job.examine(layout)
     return {
         "Imagery": " ".join(f"{one.worry} {one.words}" for one in checks),
         "doctor": " ".join(one.words for one in findings if one.level == "note"),

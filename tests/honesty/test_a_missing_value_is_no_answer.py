@@ -13,12 +13,12 @@ import pytest
 import shapely
 from small_parts import click, op_of, small_project, square_table, table_of
 
+from pu_geo.answers import labeling
+from pu_geo.answers.export_labels_job import export_labels
+from pu_geo.answers.import_labels_job import Meaning, import_labels
 from pu_geo.errors import LabelError
-from pu_geo.project import labels, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import labeling
-from pu_geo.tasks.annotate.export_labels import export_labels
-from pu_geo.tasks.annotate.import_labels import Meaning, import_labels
+from pu_geo.store import labels, store
+from pu_geo.store.layout import Layout
 
 Values = Sequence[Any]
 

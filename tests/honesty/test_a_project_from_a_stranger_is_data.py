@@ -27,13 +27,12 @@ from streamlit.testing.v1 import AppTest
 from type_parts import discovered
 
 from pu_geo import cli, files, jobs
+from pu_geo.assessment import random_audits
 from pu_geo.errors import OutOfReach, PuGeoError
 from pu_geo.jobs import foreground, status, worker
-from pu_geo.project import backups, discoveries, labels, leftovers, locks, removals, runs, store, versions
-from pu_geo.project.layout import Layout, write_json
-from pu_geo.services.damage_map import random_audits
-from pu_geo.services.project import projects, recovery, removing
-from pu_geo.tasks.project import doctor, rounds
+from pu_geo.lifecycle import doctor_job, projects, recovery, removing, rounds_job
+from pu_geo.store import backups, discoveries, labels, leftovers, locks, removals, runs, store, versions
+from pu_geo.store.layout import Layout, write_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
@@ -48,9 +47,9 @@ OF_MODULES = {"remove", "link", "move", "truncate"}  # names of `os` and `shutil
 ELSEWHERE = {
     "files": "the door itself", "geo.child_process": "in a temporary folder", "geo.readers.footprint_files": "in a temporary folder",
     "geo.export.layers": "in a temporary folder", "jobs.device_queue": "in the user's own folder", "cli.main": "the null device",
-    "services.project.access": "in the user's own folder", "tasks.train.benchmark": "a file that a person named",
-    "ui.build": "in the installed package", "ui.routes": "a temporary file", "project.swap": "each path went through the door just before",
-    "services.project.copying": "into a new folder, each source through the door", "services.project.recovery": "into a new folder",
+    "lifecycle.access": "in the user's own folder", "runs.benchmark_job": "a file that a person named",
+    "ui.build": "in the installed package", "ui.routes": "a temporary file", "store.swap": "each path went through the door just before",
+    "lifecycle.copying": "into a new folder, each source through the door", "lifecycle.recovery": "into a new folder",
 }  # fmt: skip
 
 
@@ -192,7 +191,7 @@ def _use(layout: Layout, outside: Path) -> None:
         lambda: projects.card(layout), lambda: projects.oddities(layout), lambda: projects.open_project(str(layout.folder)),
         lambda: store.call(layout, removals.all_removals), lambda: versions.all_facts(layout), lambda: discoveries.all_facts(layout),
         lambda: store.call(layout, runs.register, layout), lambda: projects.find(layout.folder), lambda: click(layout, "b2"),
-        lambda: leftovers.sweep(layout), lambda: doctor.examine(layout, fix=True, full=True),
+        lambda: leftovers.sweep(layout), lambda: doctor_job.examine(layout, fix=True, full=True),
         *(lambda job=job: _again(layout, job) for job in _jobs_of(layout)),
         lambda: foreground.run(layout, "publish", {"run_id": "ranker-1", "formats": ["csv"]}), lambda: backups.make(layout, "asked"),
         *[lambda: removals.undo(layout, analyst="ann")] * 2,
@@ -427,9 +426,9 @@ def test_the_next_round_takes_pictures_along_and_nothing_else(prepared: tuple[La
     made = small_project(tmp_path / "next.pugeo")
     content = made.gpkg.read_bytes()
     with pytest.raises(OutOfReach):
-        rounds._own_copy(before, made, replace(small_scene(), path=str(before.folder / "project.tif")))
+        rounds_job._own_copy(before, made, replace(small_scene(), path=str(before.folder / "project.tif")))
     (before.folder / "project.prj").unlink()
-    rounds._own_copy(before, made, replace(small_scene(), path=str(before.folder / "project.tif")))
+    rounds_job._own_copy(before, made, replace(small_scene(), path=str(before.folder / "project.tif")))
     assert sorted(path.name for path in made.path("sources").iterdir()) == ["project.tfw", "project.tif"]
     assert made.gpkg.read_bytes() == content
 

@@ -15,23 +15,22 @@ from layer_parts import speckle, town_layer
 from PIL import Image
 from small_parts import job_of, table_of
 
+from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import ProjectError
-from pu_geo.project import alignment, contents, freshness, runs, store
-from pu_geo.project.layout import SHARED, Layout
-from pu_geo.services.damage_map import auditing, random_audits
-from pu_geo.services.imagery import layers, preparation, scene_pair
-from pu_geo.services.project import choices, removing
-from pu_geo.services.train import run_card
-from pu_geo.tasks.damage_map.damage_map import build_damage_map
-from pu_geo.tasks.imagery.align import align
-from pu_geo.tasks.imagery.chip import chip
-from pu_geo.tasks.imagery.features import features
-from pu_geo.tasks.imagery.layers import add_layer
-from pu_geo.tasks.imagery.scenes import add_scenes
-from pu_geo.tasks.project import doctor
-from pu_geo.tasks.project.remove import remove_scene, replace_layer, replace_scene
-from pu_geo.tasks.train import train
-from pu_geo.tasks.train.train import rank
+from pu_geo.lifecycle import doctor_job, removing
+from pu_geo.lifecycle.remove_job import remove_scene, replace_layer, replace_scene
+from pu_geo.maps import run_card
+from pu_geo.maps.damage_map_job import build_damage_map
+from pu_geo.runs import train_job
+from pu_geo.runs.train_job import rank
+from pu_geo.scenes import layers, preparation, scene_pair
+from pu_geo.scenes.align_job import align
+from pu_geo.scenes.chip_job import chip
+from pu_geo.scenes.features_job import features
+from pu_geo.scenes.layers_job import add_layer
+from pu_geo.scenes.scenes_job import add_scenes
+from pu_geo.store import alignment, chosen, contents, freshness, runs, store
+from pu_geo.store.layout import SHARED, Layout
 
 Change = Callable[[Layout, Path, Path], object]
 
@@ -143,7 +142,7 @@ def test_a_former_picture_is_refused_and_whatever_changed_is_said(
         scene_pair.judge(layout, preparation.overview(layout).chips).stale,
         " ".join(published.metadata["cannot_say"]),
         " ".join(run_card.card(layout, run.run_id)["warnings"]),
-        " ".join(one.words for one in doctor.examine(layout)),
+        " ".join(one.words for one in doctor_job.examine(layout)),
     )
     assert all(words in one for one in said), said
     assert published.metadata["sha256"] == before.metadata["sha256"]
@@ -174,8 +173,8 @@ def test_a_former_picture_is_refused_and_whatever_changed_is_said(
 def test_no_clock_says_what_is_newest(made: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = Layout(Path(shutil.copytree(made.folder, tmp_path / "town.pugeo")))
     first = random_audits.begin_audit(layout, "latest", auditing.plan(layout, "latest").n, "ann")
-    choices.choose_run(layout, "latest")
-    for module in (store, contents, runs, train):  # the clock is set back
+    chosen.choose_run(layout, "latest")
+    for module in (store, contents, runs, train_job):  # the clock is set back
         monkeypatch.setattr(module, "now", lambda: "2001-01-01T00:00:00.000Z", raising=False)
     cut = chip(job_of(layout), size_px=16, views=1)
     assert store.call(layout, contents.latest_chip_set) == cut["chip_set"]

@@ -24,16 +24,16 @@ from pu_geo.errors import ImageryError
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.raster.scene_files import describe
-from pu_geo.project import contents, store
-from pu_geo.project.layout import Layout
+from pu_geo.lifecycle.remove_job import replace_layer, replace_scene
+from pu_geo.lifecycle.rounds_job import next_round
 from pu_geo.records import Scene
-from pu_geo.services.imagery import scene_pair
-from pu_geo.tasks.imagery.chip import chip
-from pu_geo.tasks.imagery.footprints import add_footprints
-from pu_geo.tasks.imagery.layers import add_layer
-from pu_geo.tasks.imagery.scenes import add_scenes
-from pu_geo.tasks.project.remove import replace_layer, replace_scene
-from pu_geo.tasks.project.rounds import next_round
+from pu_geo.scenes import scene_pair
+from pu_geo.scenes.chip_job import chip
+from pu_geo.scenes.footprints_job import add_footprints
+from pu_geo.scenes.layers_job import add_layer
+from pu_geo.scenes.scenes_job import add_scenes
+from pu_geo.store import contents, store
+from pu_geo.store.layout import Layout
 
 Pixels = NDArray[Any]
 BGRN = (3, 2, 1)

@@ -20,12 +20,12 @@ from small_parts import small_project
 
 from pu_geo import Project, cli
 from pu_geo.analysis import class_prior, estimates, two_readings
+from pu_geo.assessment import auditing, random_audits
 from pu_geo.methods import fitting, linear
 from pu_geo.methods.estimators import ALL, PURanker
-from pu_geo.project import runs, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing, random_audits
-from pu_geo.services.train import comparing
+from pu_geo.runs import comparing
+from pu_geo.store import runs, store
+from pu_geo.store.layout import Layout
 from pu_geo.ui.damage_map.texts import TAB_AUDIT, TABS
 
 pytestmark = [pytest.mark.usefixtures("home", "same_draws"), pytest.mark.slow]

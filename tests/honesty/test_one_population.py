@@ -10,16 +10,18 @@ import pytest
 from mapped_parts import RUN, TRUTH, N, answer_audit, say_all
 from small_parts import job_of
 
+from pu_geo.answers import random_checks
+from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
-from pu_geo.project import aoi, contents, runs, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing, damage_map, mapping, random_audits
-from pu_geo.services.project import choices, population, removing
-from pu_geo.services.project.choices import Threshold
-from pu_geo.tasks.damage_map.damage_map import build_damage_map
-from pu_geo.tasks.project.remove import remove_footprints
+from pu_geo.lifecycle import removing
+from pu_geo.lifecycle.remove_job import remove_footprints
+from pu_geo.maps import damage_map, thresholds
+from pu_geo.maps.damage_map_job import build_damage_map
+from pu_geo.store import aoi, chosen, contents, population, runs, store
+from pu_geo.store.chosen import Threshold
+from pu_geo.store.layout import Layout
 
-Check = random_audits.Check
+Check = random_checks.Check
 ROWS = np.arange(N)
 
 
@@ -58,12 +60,12 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     if which is found:
         say_all(mapped, found(check))
     before = auditing.how_many(mapped)
-    limit = Threshold(choices.threshold(mapped, RUN).value, f"audit:{check.id}")
+    limit = Threshold(chosen.threshold(mapped, RUN).value, f"audit:{check.id}")
     gone = [f"b{row}" for row in which(check)]
     monkeypatch.setattr(aoi, "outside", lambda db: gone)
     remove_footprints(job_of(mapped), name=json.dumps(gone) if by_list else "outside-aoi", analyst="ann")
     stays = np.array([f"b{row}" not in gone for row in ROWS])
-    n, run = int(stays.sum()), choices.run(mapped, RUN)
+    n, run = int(stays.sum()), chosen.run(mapped, RUN)
     n_assessable = int(stays[2:].sum())
 
     told = auditing.how_many(mapped)
@@ -73,7 +75,7 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
         assert told.total.value is None
         assert "no random choice" in told.words
         facts = build_damage_map(mapped, RUN, limit.value, threshold_origin=limit.origin).metadata
-        assert "which estimates nothing any more" in mapping.which_words(facts)
+        assert "which estimates nothing any more" in thresholds.which_words(facts)
     else:
         assert told.n == n_assessable
         assert told.total.low <= TRUTH[2:][stays[2:]].sum() <= told.total.high
@@ -89,7 +91,7 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     assert sum(row["n"] for row in published.metadata["scenes"]) in (0, n)
 
     k = min(10, int(open_now.is_open.sum()))
-    here = damage_map.of_run(mapped, RUN, mapping.top(damage_map.of_run(mapped, RUN), k))
+    here = damage_map.of_run(mapped, RUN, thresholds.top(damage_map.of_run(mapped, RUN), k))
     assert (here.n["flagged"], len(here.classes)) == (k, n)
     n_left = int(open_now.is_open.sum())
     with pytest.raises(PuGeoError, match=f"{n_left:,} buildings have no answer yet"):

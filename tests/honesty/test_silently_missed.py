@@ -20,12 +20,12 @@ from honesty import variants
 from honesty.variants import DAMAGED, Variant
 from small_parts import REPOSITORY, in_tiers
 
-from pu_geo.project import contents, labels, store
-from pu_geo.project.layout import Layout
+from pu_geo.maps.damage_map_job import build_damage_map
 from pu_geo.records import DamageMap, LabelOp
-from pu_geo.tasks.damage_map.damage_map import build_damage_map
-from pu_geo.tasks.job import Job
-from pu_geo.tasks.train.train import rank, train
+from pu_geo.runs.train_job import rank, train
+from pu_geo.store import contents, labels, store
+from pu_geo.store.job import Job
+from pu_geo.store.layout import Layout
 
 MORE_MISSED, FEW = 0.10, 20
 MOST_FOUND = 60 / 69

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from small_parts import in_tiers
 
 from pu_geo.analysis.audit import design as audit
-from pu_geo.project.choices import Threshold
-from pu_geo.services.damage_map.damage_types import NO, SILENT, YES, TypeAudit, TypeOnMap, _audit_of
-from pu_geo.services.damage_map.random_audits import Answered
+from pu_geo.assessment.random_audits import Answered
+from pu_geo.maps.damage_types import NO, SILENT, YES, TypeAudit, TypeOnMap, _audit_of
+from pu_geo.store.choices import Threshold
 
 N, N_CHECKS, N_ROUNDS = 3000, 300, 300
 LEAST_COVERAGE = 0.93

@@ -19,12 +19,12 @@ from rasterio.windows import Window
 from shapely.geometry import shape
 
 from pu_geo.geo.chips import outline_mask
-from pu_geo.project import store
-from pu_geo.project.layout import Layout
-from pu_geo.tasks.imagery.chip import Bands, chip
-from pu_geo.tasks.imagery.footprints import add_footprints
-from pu_geo.tasks.imagery.scenes import add_scenes
-from pu_geo.tasks.job import Job
+from pu_geo.scenes.chip_job import Bands, chip
+from pu_geo.scenes.footprints_job import add_footprints
+from pu_geo.scenes.scenes_job import add_scenes
+from pu_geo.store import store
+from pu_geo.store.job import Job
+from pu_geo.store.layout import Layout
 
 NAMES = ("joplin-tornado_00000000", "joplin-tornado_00000001")
 DAMAGED = ("destroyed", "major-damage")

@@ -25,9 +25,9 @@ from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
 from pu_geo.jobs import control, device_queue, tasks, worker
 from pu_geo.jobs.status import write_spec
-from pu_geo.project import events
-from pu_geo.project.layout import Layout
-from pu_geo.tasks.job import Job
+from pu_geo.store import events
+from pu_geo.store.job import Job
+from pu_geo.store.layout import Layout
 
 PYTHON = sys.executable
 TASK_FILE = """

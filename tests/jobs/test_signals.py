@@ -12,13 +12,13 @@ import pytest
 from small_parts import unheld_job
 
 from pu_geo import jobs
-from pu_geo.project.layout import Layout
+from pu_geo.store.layout import Layout
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")]
 NAP = """
 import sys, time
 import numpy as np
-from pu_geo.project.layout import new_array
+from pu_geo.store.layout import new_array
 def nap(job):
     with new_array(job.layout.chips("set"), np.uint8, (10, 10)):
         print("ready", flush=True)
@@ -29,7 +29,7 @@ import sys
 from pu_geo.cli import run
 from pu_geo.cli.main import app, main
 from pu_geo.jobs import tasks
-from pu_geo.project.layout import Layout
+from pu_geo.store.layout import Layout
 tasks.TASKS["nap"] = tasks.Task("nap_task:nap", "Nap")
 @app.command("nap")
 def nap(project: str) -> None:

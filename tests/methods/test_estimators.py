@@ -24,9 +24,9 @@ from pu_geo.errors import InputError, JobCancelled, PuGeoError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.methods import catalog, estimators
 from pu_geo.methods.estimators import NCL, PUCL, PUPL, HeroCon, NcPU, PURanker
-from pu_geo.project import contents, runs, store
-from pu_geo.project.layout import Layout
-from pu_geo.tasks.train.train import rank
+from pu_geo.runs.train_job import rank
+from pu_geo.store import contents, runs, store
+from pu_geo.store.layout import Layout
 
 NAMES = [card.estimator for card in catalog.METHODS.values()]
 TINY = {"epochs": 2, "max_steps": 4, "rounds": 2, "local_steps": 1, "width": 8, "embedding_dim": 4, "projection_hidden": 4,

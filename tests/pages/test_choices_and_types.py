@@ -13,10 +13,9 @@ from small_parts import add_run, click
 from streamlit.testing.v1 import AppTest
 from typed_parts import TYPED, TYPES, name_types, typed_project
 
-from pu_geo.project.layout import Layout, write_array
-from pu_geo.services.damage_map import damage_map, damage_types
-from pu_geo.services.project import choices
-from pu_geo.services.train import run_names
+from pu_geo.maps import damage_map, damage_types
+from pu_geo.store import chosen, run_names
+from pu_geo.store.layout import Layout, write_array
 from pu_geo.ui.damage_map import type_panel
 from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT, TAB_TYPES, tabs
 
@@ -94,7 +93,7 @@ def test_what_a_browser_holds_from_before_is_no_choice(three_runs: Layout) -> No
     click(three_runs, found.population.ids[found.classes.index("flagged")], label="not_damaged")  # by another analyst
     run_ahead(app)
     assert (field(app, "Threshold").value, field(app, "Flag the highest-ranked").value) == (limit, flagged - 4)
-    choices.choose_run(three_runs, "ranker-2")  # on another screen
+    chosen.choose_run(three_runs, "ranker-2")  # on another screen
     assert field(run_ahead(app), "Run").value == "ranker-2"
 
 
@@ -104,8 +103,8 @@ CLICKED = [row for row in np.flatnonzero(TRUTH).tolist() if row > 1][:25]
 @pytest.fixture
 def typed(tmp_path: Path) -> Layout:
     layout = typed_project(tmp_path)
-    choices.choose_run(layout, TYPED)
-    choices.choose_threshold(layout, TYPED, 0.3)
+    chosen.choose_run(layout, TYPED)
+    chosen.choose_threshold(layout, TYPED, 0.3)
     return layout
 
 
@@ -138,7 +137,7 @@ def test_number_and_threshold_of_a_type_set_each_other_and_are_kept(typed: Layou
     assert shown == (5, 0.25)
     app.number_input(key=f"type-threshold-{TYPED}-0").set_value(0.4321)
     run_ahead(app)
-    assert here(typed).types[0].threshold == choices.Threshold(0.4321, choices.PERSON)
+    assert here(typed).types[0].threshold == chosen.Threshold(0.4321, chosen.PERSON)
     assert here(typed).types[1].threshold.value == 0.25
     assert app.slider(key=f"type-top-{TYPED}-0-1").value == here(typed).types[0].n_by_score
     press(app, f"type-start-{TYPED}-0")
@@ -152,8 +151,8 @@ def test_tab_and_color_are_there_only_where_the_run_scores_types(typed: Layout) 
     assert type_panel.color_of("types", here(typed)) == "types"
     assert type_panel.color_of("types", damage_types.TypesOnMap(())) == "category"
     assert [tab.label for tab in show("damage_map", typed).tabs] == list(tabs(has_types=True))
-    choices.choose_setting(typed, "map_color", "types")
-    choices.choose_run(typed, RUN)
+    chosen.choose_setting(typed, "map_color", "types")
+    chosen.choose_run(typed, RUN)
     without = show("damage_map", typed)
     assert [tab.label for tab in without.tabs] == list(tabs(has_types=False))
     assert f"the tab Damage types: {run_names.name(typed, TYPED)}" in plain(without)

@@ -16,13 +16,13 @@ from small_parts import add_chips, job_of
 
 from pu_geo import jobs
 from pu_geo.analysis.bakeoff import Interval
-from pu_geo.project import contents, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.imagery import features
-from pu_geo.services.train import feature_comparison as comparison
-from pu_geo.tasks.imagery.chip import chip
-from pu_geo.tasks.imagery.features import features as make_features
-from pu_geo.tasks.imagery.layers import add_layer
+from pu_geo.runs import feature_comparison as comparison
+from pu_geo.scenes import features
+from pu_geo.scenes.chip_job import chip
+from pu_geo.scenes.features_job import features as make_features
+from pu_geo.scenes.layers_job import add_layer
+from pu_geo.store import contents, store
+from pu_geo.store.layout import Layout
 
 __all__ = ["tiny_maker"]
 pytestmark = pytest.mark.usefixtures("home")

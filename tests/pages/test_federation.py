@@ -12,12 +12,12 @@ from app_parts import plain, press, show
 from federation_parts import CLASSES, agency, storm, with_federation, with_flower
 from model_parts import with_chips
 
+from pu_geo.federation import federating
 from pu_geo.federation.agreement import Privacy
-from pu_geo.project import federations, store
-from pu_geo.project.federations import Member, Sent
-from pu_geo.project.layout import Layout
-from pu_geo.services.project import projects
-from pu_geo.services.train import federation
+from pu_geo.lifecycle import projects
+from pu_geo.store import federations, store
+from pu_geo.store.federations import Member, Sent
+from pu_geo.store.layout import Layout
 
 __all__ = ["storm", "with_flower"]
 pytestmark = pytest.mark.usefixtures("home")
@@ -39,7 +39,7 @@ def test_it_is_folded_and_says_what_is_missing(project: Layout, tmp_path: Path, 
 def test_without_the_extra_it_says_what_to_install_and_offers_a_trial(
     storm: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: Started
 ) -> None:
-    monkeypatch.setattr(federation, "is_installed", lambda: False)
+    monkeypatch.setattr(federating, "is_installed", lambda: False)
     water = agency(tmp_path / "water.pugeo", "flooded", seed=1)
     projects.open_project(str(water.folder))
     app = show("train", storm, **OPEN)
@@ -126,6 +126,6 @@ def test_a_finished_trial_is_marked_as_one_and_scores_the_buildings(
         assert words in plain(app)
     for words in ("deadline", "no formal privacy"):
         assert words not in plain(app)
-    monkeypatch.setattr(sys.modules["pu_geo.services.train.models"].model_files, "read", lambda path: SimpleNamespace())
+    monkeypatch.setattr(sys.modules["pu_geo.runs.models"].model_files, "read", lambda path: SimpleNamespace())
     press(app, "score-storm")
     assert started == [("apply_model", {"path": str(folder / federations.MODEL)})]

@@ -12,10 +12,10 @@ from small_parts import need_extra, small_project
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.errors import FederationError
+from pu_geo.federation import federating
 from pu_geo.federation.agreement import Agreement
-from pu_geo.project import federations
-from pu_geo.project.layout import Layout
-from pu_geo.services.train import federation
+from pu_geo.store import federations
+from pu_geo.store.layout import Layout
 
 need_extra("federated")
 from pu_geo.federation.deployed import credentials, membership  # noqa: E402  # only with the extra
@@ -69,7 +69,7 @@ def test_an_address_that_nobody_else_can_reach_is_named(storm: Layout) -> None:
     to_send, to_compare = [each.value for each in app.markdown if each.value.startswith("####")]
     for large in (to_send, to_compare):
         first, last = (line.split() for line in large.strip("#` ").split("` `"))
-        assert (len(first), " ".join(first + last)) == (4, federation.invitation(path).fingerprint), (
+        assert (len(first), " ".join(first + last)) == (4, federating.invitation(path).fingerprint), (
             "read aloud in two lines"
         )
     written(storm.federation(made.id), made, "192.0.2.7")
@@ -96,11 +96,11 @@ def test_a_compared_fingerprint_counts_for_no_other_file(
 def test_a_join_names_the_fingerprint_that_people_compared(storm: Layout, tmp_path: Path, started: Started) -> None:
     made = agreed(storm)
     good, evil = written(tmp_path / "good", made), written(tmp_path / "evil", made)
-    own, seen = {"destroyed": None}, federation.invitation(good).fingerprint
+    own, seen = {"destroyed": None}, federating.invitation(good).fingerprint
     with pytest.raises(FederationError, match="The invitation has the fingerprint"):
-        federation.start_join(storm, str(evil), own, seen)
+        federating.start_join(storm, str(evil), own, seen)
     assert federations.ids(storm) == []
-    federation.start_join(storm, str(good), own, seen)
+    federating.start_join(storm, str(good), own, seen)
     assert [task for task, _ in started] == ["federate_join"]
 
 

@@ -14,10 +14,10 @@ from small_parts import small_grid, small_project, small_scene, square_table
 from pu_geo import jobs
 from pu_geo.files import sha256_of
 from pu_geo.geo.scene_state import ends_sha256
-from pu_geo.project import aoi, contents, import_log, store
-from pu_geo.project.layout import Layout
+from pu_geo.lifecycle import browsing
 from pu_geo.records import Scene
-from pu_geo.services.project import browsing
+from pu_geo.store import aoi, contents, import_log, store
+from pu_geo.store.layout import Layout
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -13,9 +13,9 @@ from small_parts import small_grid, small_project, small_scene, unheld_job
 
 from pu_geo import jobs
 from pu_geo.jobs import device_queue
-from pu_geo.project import contents, events, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.project import computers
+from pu_geo.scale import computers
+from pu_geo.store import contents, events, store
+from pu_geo.store.layout import Layout
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -57,7 +57,7 @@ def test_jobs_of_imagery_take_the_cluster_of_the_field(
     chipped: Layout, started: list[tuple[str, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(computers, "has_dask", lambda: True)
-    monkeypatch.setattr("pu_geo.services.imagery.features.layers_here", lambda _: ["pre", "post"])
+    monkeypatch.setattr("pu_geo.scenes.features.layers_here", lambda _: ["pre", "post"])
     app = show("imagery", chipped)
     press(app, "chip")
     field(app, "Cluster").input("local:0").run()

@@ -13,14 +13,14 @@ from small_parts import add_chips, add_run, click, table_of, unheld_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
+from pu_geo.answers import random_checks, ranking
+from pu_geo.assessment import random_audits
 from pu_geo.geo.vector.crs import LOCAL
-from pu_geo.project import contents, events, store, training_times
-from pu_geo.project.layout import Layout
+from pu_geo.lifecycle import browsing, projects
+from pu_geo.maps import exporting
 from pu_geo.records import Grid, Scene
-from pu_geo.services.annotate import ranking
-from pu_geo.services.damage_map import exporting, random_audits
-from pu_geo.services.project import browsing, choices, projects
-from pu_geo.services.train import run_names
+from pu_geo.store import chosen, contents, events, run_names, store, training_times
+from pu_geo.store.layout import Layout
 from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT, TAB_EXPORT
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -73,7 +73,7 @@ def test_explore_says_that_a_color_waits_for_the_live_ranking(finished: Layout, 
     monkeypatch.setattr(ranking, "rank_now", lambda layout: state[0])
     monkeypatch.setattr(ranking, "so_far", lambda layout, score_id: state[0])
     monkeypatch.setattr(ranking, "scores_for_browser", lambda layout, score_id: np.linspace(0, 1, 20, dtype="<f4").tobytes())
-    choices.choose_setting(finished, "explore_color", "disagreement")
+    chosen.choose_setting(finished, "explore_color", "disagreement")
     app = show("explore", finished)
     assert "9 of 20 ranked" in words(app)
     state[0] = ranking.LiveRanking("live-x-2", 0.0, 20, 20)
@@ -195,10 +195,10 @@ def test_a_check_that_a_colleague_never_left_is_ended_for_everyone_and_another_c
     shown = {one.key for one in app.button}
     assert {"check-resume", "check-end"} <= shown
     app = press(app, "check-end")
-    assert random_audits.open_check(finished) is None
+    assert random_checks.open_check(finished) is None
     assert "check-end" not in {one.key for one in app.button}
     press(app, "Has enough been found? Start random checks")
-    assert random_audits.open_check(finished).id != check.id
+    assert random_checks.open_check(finished).id != check.id
 
 
 def test_the_next_round_needs_a_scene_and_says_what_was_left_behind(finished: Layout) -> None:

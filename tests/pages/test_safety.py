@@ -12,10 +12,10 @@ from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
-from pu_geo.project import backups, contents, events, labels, removals, runs, store, versions
-from pu_geo.project.layout import Layout
-from pu_geo.services.project import choices, daily_backups, removing
-from pu_geo.tasks.project.doctor import examine, report_of
+from pu_geo.lifecycle import daily_backups, removing
+from pu_geo.lifecycle.doctor_job import examine, report_of
+from pu_geo.store import backups, chosen, contents, events, labels, removals, runs, store, versions
+from pu_geo.store.layout import Layout
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -63,7 +63,7 @@ def two_runs(project: Layout) -> Layout:
     add_chips(project, [f"b{i}" for i in range(20)])
     add_run(project, "r-1")
     add_run(project, "r-2")
-    choices.choose_run(project, "r-1")
+    chosen.choose_run(project, "r-1")
     folder = project.exports / "v1"
     folder.mkdir(parents=True)
     facts = {

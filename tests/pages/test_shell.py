@@ -13,11 +13,11 @@ from model_parts import with_chips
 from small_parts import REPOSITORY, add_chips, add_run, click, small_project
 from streamlit.testing.v1 import AppTest
 
+from pu_geo.answers import labeling
 from pu_geo.errors import ProjectError
-from pu_geo.project import backups, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import labeling
-from pu_geo.services.project import projects, recovery
+from pu_geo.lifecycle import projects, recovery
+from pu_geo.store import backups, store
+from pu_geo.store.layout import Layout
 from pu_geo.ui import texts
 from pu_geo.ui.damage_map import texts as map_texts
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from small_parts import need_extra
 
-from pu_geo.project import store
 from pu_geo.scale import cluster as clusters
 from pu_geo.scale import shards
+from pu_geo.store import store
 
 
 @pytest.fixture(scope="session")

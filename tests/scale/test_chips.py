@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from small_parts import job_of
 
-from pu_geo.project import contents, store
-from pu_geo.project.layout import SHARDS, Layout
 from pu_geo.scale import chips as on_cluster
-from pu_geo.tasks.imagery.chip import chip
+from pu_geo.scenes.chip_job import chip
+from pu_geo.store import contents, store
+from pu_geo.store.layout import SHARDS, Layout
 
 FILES = ("npy", "json", "features.npy", "filters.npz")
 

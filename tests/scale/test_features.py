@@ -32,9 +32,9 @@ from small_parts import job_of
 from pu_geo import jobs
 from pu_geo.errors import JobError
 from pu_geo.features import bank, self_supervised
-from pu_geo.project.layout import SHARDS, Layout
 from pu_geo.scale import features as on_cluster
-from pu_geo.tasks.imagery.features import features
+from pu_geo.scenes.features_job import features
+from pu_geo.store.layout import SHARDS, Layout
 
 SHARD = bank.ROWS_TOGETHER
 on_a_cluster = pytest.mark.long(part="million")

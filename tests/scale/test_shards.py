@@ -17,9 +17,9 @@ from scale_parts import of_kind
 from small_parts import need_extra
 
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
-from pu_geo.project.layout import SHARDS
 from pu_geo.scale import cluster as clusters
 from pu_geo.scale import shards
+from pu_geo.store.layout import SHARDS
 from pu_geo.ui.components import texts
 
 NOWHERE = "tcp://127.0.0.1:1"  # nothing listens there

@@ -17,7 +17,7 @@ from starlette.websockets import WebSocket
 from streamlit.runtime.memory_uploaded_file_manager import MemoryUploadedFileManager
 from streamlit.runtime.uploaded_file_manager import UploadedFileRec
 
-from pu_geo.services.project import access
+from pu_geo.lifecycle import access
 from pu_geo.ui import texts
 from pu_geo.ui.guard import LARGEST, MOST_UPLOADED, Guard, UploadLimit, bytes_of
 from pu_geo.ui.routes import _SANDBOX

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pu_geo.project import store
-from pu_geo.services.project import projects
+from pu_geo.lifecycle import projects
+from pu_geo.store import store
 from tests.browser.real_app import AppServer, made_up_project
 
 pytestmark = pytest.mark.long(part="fuzz")

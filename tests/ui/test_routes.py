@@ -13,13 +13,13 @@ import pytest
 from route_parts import get
 from starlette.applications import Starlette
 
+from pu_geo.answers import building_history, ranking
 from pu_geo.errors import ModelError, PuGeoError
-from pu_geo.project.layout import Layout
-from pu_geo.services.annotate import building_history, outlines, ranking
-from pu_geo.services.damage_map import exporting
-from pu_geo.services.imagery import image_quality
-from pu_geo.services.project import projects
-from pu_geo.services.train import models
+from pu_geo.lifecycle import projects
+from pu_geo.maps import exporting
+from pu_geo.runs import models
+from pu_geo.scenes import image_quality, outlines
+from pu_geo.store.layout import Layout
 from pu_geo.ui import routes as ui_routes
 from pu_geo.ui import texts
 from pu_geo.ui.components import scatter

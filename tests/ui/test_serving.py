@@ -21,7 +21,7 @@ from small_parts import REPOSITORY
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from pu_geo.services.project import access
+from pu_geo.lifecycle import access
 from pu_geo.ui import serving
 from pu_geo.ui.serving import Serving
 from tests.browser.real_app import AppServer

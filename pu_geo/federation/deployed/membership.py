@@ -15,10 +15,10 @@ from pu_geo.errors import FederationError, printable, writing
 from pu_geo.federation.agreement import MAX_BYTES, Agreement
 from pu_geo.federation.deployed import credentials
 from pu_geo.files import atomic_write
-from pu_geo.project import contents, federations, store
-from pu_geo.project.federations import Held, Member
-from pu_geo.project.layout import Layout, read_json, reading, write_json
-from pu_geo.project.model_files import parse_object
+from pu_geo.store import contents, federations, store
+from pu_geo.store.federations import Held, Member
+from pu_geo.store.layout import Layout, read_json, reading, write_json
+from pu_geo.training.model_files import parse_object
 
 INVITATION_KIND, REQUEST_KIND = "pu-geo invitation", "pu-geo membership request"
 MAX_FILE, MAX_TEXT = MAX_BYTES + 20_000, 200

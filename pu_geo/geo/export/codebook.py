@@ -109,7 +109,7 @@ def fields_of(damage_map: DamageMap) -> list[Field]:
 
 
 def _of_types(damage_map: DamageMap) -> dict[str, Field]:
-    """Return the fields of the damage types that a map's run scores, see `services.damage_map.damage_types`."""
+    """Return the fields of the damage types that a map's run scores, see `maps.damage_types`."""
     found, rule = dict[str, Field](), str(damage_map.metadata.get("types_rule", ""))
     for one in types_of(damage_map):
         name, column = f"'{one['name']}'", str(one["column"])

@@ -8,11 +8,11 @@ from typing import Literal
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pu_geo.project.grades import Grade
-from pu_geo.project.layout import Layout
+from pu_geo.answers import labeling
+from pu_geo.lifecycle import projects
 from pu_geo.records import DAMAGE_CLASSES, MAX_GRADE, MAX_GRADES
-from pu_geo.services.annotate import labeling
-from pu_geo.services.project import projects
+from pu_geo.store.grades import Grade
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import texts
 

@@ -9,12 +9,12 @@ from functools import partial
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pu_geo.project.layout import Layout
-from pu_geo.project.queues import StoredQueue
-from pu_geo.project.store import is_writable
-from pu_geo.services.annotate import queueing, ranking
-from pu_geo.services.damage_map import random_audits
-from pu_geo.services.damage_map.random_audits import Check
+from pu_geo.answers import queueing, random_checks, ranking
+from pu_geo.answers.random_checks import Check
+from pu_geo.assessment import random_audits
+from pu_geo.store.layout import Layout
+from pu_geo.store.queues import StoredQueue
+from pu_geo.store.store import is_writable
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import texts
 from pu_geo.ui.damage_map.texts import TAB_AUDIT
@@ -48,7 +48,7 @@ def draw(layout: Layout, analyst: str, tools: DeltaGenerator, *, is_ranking: boo
     """
     if not is_writable(layout):
         return None
-    check = random_audits.open_check(layout)
+    check = random_checks.open_check(layout)
     if check and random_audits.takes_part(layout, check, analyst):
         is_second = tools.toggle(texts.SECOND_READER, key="second-reader", help=texts.SECOND_READER_HELP)
         _banner(layout, check, analyst)
@@ -68,7 +68,7 @@ def draw(layout: Layout, analyst: str, tools: DeltaGenerator, *, is_ranking: boo
 
 def answer_checks_first(layout: Layout, analyst: str) -> None:
     """Draw nothing else on a page that shows scores and labels buildings while the analyst takes part in a check, but the way out of it."""
-    check = random_audits.open_check(layout) if is_writable(layout) else None
+    check = random_checks.open_check(layout) if is_writable(layout) else None
     if check and random_audits.takes_part(layout, check, analyst):
         _banner(layout, check, analyst)
         st.info(texts.CHECKS_FIRST)

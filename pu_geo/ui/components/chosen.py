@@ -8,10 +8,9 @@ from typing import Any
 
 import streamlit as st
 
-from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.project import choices
-from pu_geo.services.train import run_names
+from pu_geo.store import chosen, run_names
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
 
@@ -46,32 +45,32 @@ def shows(key: str, value: object, store: Callable[[Any], object]) -> dict[str, 
 
 def run_box(layout: Layout, found: Sequence[RunFacts], key: str) -> RunFacts:
     """Draw the choice of the run that all screens, the live map and exports show, among one or more, newest first; return it."""
-    shown, names = choices.chosen_run(layout) or found[0], run_names.names(layout)
+    shown, names = chosen.chosen_run(layout) or found[0], run_names.names(layout)
     st.selectbox(
         texts.RUN, [run.run_id for run in found], format_func=lambda run_id: names.get(run_id, run_id),
-        help=texts.RUN_HELP.format(run_id=shown.run_id), **shows(key, shown.run_id, partial(choices.choose_run, layout)),
+        help=texts.RUN_HELP.format(run_id=shown.run_id), **shows(key, shown.run_id, partial(chosen.choose_run, layout)),
     )  # fmt: skip
-    why = choices.why_chosen(layout) or "newest"
+    why = chosen.why_chosen(layout) or "newest"
     newer = "" if shown.run_id == found[0].run_id else texts.NEWER.format(name=frame.plain(names[found[0].run_id]))
-    st.caption(f"{texts.WHY.format(why=choices.WHY_WORDS[why].capitalize())}{newer}")
+    st.caption(f"{texts.WHY.format(why=chosen.WHY_WORDS[why].capitalize())}{newer}")
     if why == "person":
         frame.press(
-            texts.AUTOMATIC, lambda: choices.choose_automatically(layout), key=f"{key}-auto", help=texts.AUTOMATIC_HELP
+            texts.AUTOMATIC, lambda: chosen.choose_automatically(layout), key=f"{key}-auto", help=texts.AUTOMATIC_HELP
         )
     return shown
 
 
 def kept(
-    layout: Layout, name: choices.Name, key: str, offered: Collection[object] | None = None
+    layout: Layout, name: chosen.Name, key: str, offered: Collection[object] | None = None
 ) -> dict[str, Any]:  # fmt: skip
     """Return `key` and `on_change` of the widget that is drawn next, which shows a choice kept in the project; see `shows`.
 
     Args:
         offered: what can be chosen; what is stored and not among it is left out, or the first one stands for it.
     """
-    value = choices.setting(layout, name)
+    value = chosen.setting(layout, name)
     if offered is not None and isinstance(value, list):
         value = [one for one in value if one in offered]
     elif offered is not None and value not in offered:
         value = next(iter(offered))
-    return shows(key, value, partial(choices.choose_setting, layout, name))
+    return shows(key, value, partial(chosen.choose_setting, layout, name))

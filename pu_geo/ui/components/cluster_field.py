@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.services.project import computers
+from pu_geo.scale import computers
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
 

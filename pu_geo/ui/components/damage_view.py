@@ -23,10 +23,10 @@ import streamlit as st
 from numpy.typing import NDArray
 
 from pu_geo.errors import PuGeoError
-from pu_geo.project.labels import Moment
-from pu_geo.project.queues import StoredQueue
+from pu_geo.maps.damage_types import TypesOnMap
 from pu_geo.records import Label
-from pu_geo.services.damage_map.damage_types import TypesOnMap
+from pu_geo.store.labels import Moment
+from pu_geo.store.queues import StoredQueue
 from pu_geo.ui.components import texts
 from pu_geo.ui.components.scatter import encode_places
 

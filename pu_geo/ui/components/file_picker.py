@@ -1,4 +1,4 @@
-"""Pick files and folders of the machine that PU-Geo runs on; see `services.project.browsing`.
+"""Pick files and folders of the machine that PU-Geo runs on; see `lifecycle.browsing`.
 
 A dialog that a button opens. What was picked goes to a function, which most often writes it into a text field: a typed path
 and a picked one take the same way from there.
@@ -16,8 +16,8 @@ from typing import Literal
 import streamlit as st
 
 from pu_geo.errors import PuGeoError
-from pu_geo.services.project import browsing
-from pu_geo.services.project.browsing import Kind, Listing, Place
+from pu_geo.lifecycle import browsing
+from pu_geo.lifecycle.browsing import Kind, Listing, Place
 from pu_geo.ui import frame
 from pu_geo.ui.project import texts
 

@@ -9,10 +9,10 @@ import streamlit as st
 
 from pu_geo import jobs, wording
 from pu_geo.jobs import JobView, tasks
+from pu_geo.lifecycle import projects
 from pu_geo.methods import catalog
-from pu_geo.project.layout import Layout
-from pu_geo.services.project import projects
-from pu_geo.services.train import run_names
+from pu_geo.store import run_names
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
 from pu_geo.ui.frame import chosen_analyst, plain

@@ -9,13 +9,13 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from pu_geo.project.layout import Layout
-from pu_geo.project.queues import StoredQueue
+from pu_geo.answers import labeling, presence, ranking
+from pu_geo.lifecycle import projects
 from pu_geo.records import Grid
-from pu_geo.services.annotate import labeling, presence, ranking
-from pu_geo.services.imagery import image_quality, preparation
-from pu_geo.services.imagery.image_quality import ImageQuality
-from pu_geo.services.project import projects
+from pu_geo.scenes import image_quality, preparation
+from pu_geo.scenes.image_quality import ImageQuality
+from pu_geo.store.layout import Layout
+from pu_geo.store.queues import StoredQueue
 from pu_geo.ui.components.damage_view import (
     Flagging,
     answer,

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import streamlit as st
 
 from pu_geo.errors import ProjectError, PuGeoError
-from pu_geo.project.layout import Layout
-from pu_geo.project.removals import Kind
-from pu_geo.services.project import removing
+from pu_geo.lifecycle import removing
+from pu_geo.store.layout import Layout
+from pu_geo.store.removals import Kind
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
 

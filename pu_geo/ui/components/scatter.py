@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pu_geo.project.layout import Layout
-from pu_geo.services.explore import exploring
-from pu_geo.services.explore.coloring import Coloring, values_for_browser
+from pu_geo.explore import exploring
+from pu_geo.explore.coloring import Coloring, values_for_browser
+from pu_geo.store.layout import Layout
 
 CONFIRM_ABOVE = 500  # labels for more buildings at once are asked for twice
 _LONGEST_NAME = 200

@@ -12,9 +12,9 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo import jobs, wording
-from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import mapping
-from pu_geo.services.imagery import preparation
+from pu_geo.maps import areas, thresholds
+from pu_geo.scenes import preparation
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card
 from pu_geo.ui.components.project_view import Background, background
@@ -32,7 +32,7 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
     """Draw how to add areas, the button that summarises, and what the last summary of this run found."""
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         cell_m = st.number_input(texts.CELL, 50, 20_000, step=50, width=200, **chosen.kept(layout, "cell_m", "cell-m"))
-        args = {**mapping.map_arguments(layout, run_id, threshold), "cell_m": int(cell_m)}
+        args = {**thresholds.map_arguments(layout, run_id, threshold), "cell_m": int(cell_m)}
         frame.button(
             texts.SUM_UP,
             partial(jobs.start, layout, "sum_up", args),
@@ -43,12 +43,12 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
         with st.popover(texts.ADD_AREAS, icon=":material/add_location_alt:"):
             _add(layout)
     job_card.watch_unless_done(layout, "areas")
-    job = mapping.last_summing_up(layout, run_id)
+    job = areas.last_summing_up(layout, run_id)
     if job is None:
         st.caption(texts.NO_SUMS)
         return
     layer = st.selectbox(texts.BY, job.result["layers"], format_func=_layer, index=0, key="area-layer", width=240)
-    found = mapping.area_table(layout, job.job_id, layer)
+    found = areas.area_table(layout, job.job_id, layer)
     outside = texts.OUTSIDE.format(n=found["n_outside"]) if found["n_outside"] else ""
     outside += texts.IN_SEVERAL.format(n=found["n_several"]) if found["n_several"] else ""
     if len(found["rows"]) <= _MOST_DRAWN:
@@ -77,11 +77,11 @@ def _layer(name: str) -> str:
 
 
 def _add(layout: Layout) -> None:
-    for name, n in mapping.area_layers(layout).items():
+    for name, n in areas.area_layers(layout).items():
         st.caption(texts.AREAS_OF.format(layer=frame.plain(name), n=n))
     path = st.text_input(texts.AREA_FILE, placeholder=texts.AREA_FILE_EXAMPLE, key="areas-path")
     layer = st.text_input(texts.AREA_LAYER, texts.AREA_LAYER_USUAL, key="areas-layer", help=texts.AREA_LAYER_HELP)
-    add = partial(mapping.start_adding_areas, layout, path, layer)
+    add = partial(areas.start_adding_areas, layout, path, layer)
     frame.button(texts.ADD_LAYER, add, key="add-areas", disabled=not (path and layer))
 
 

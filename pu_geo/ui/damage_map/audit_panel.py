@@ -8,11 +8,12 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo import wording
-from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing, mapping, random_audits
-from pu_geo.services.damage_map.auditing import AuditView
-from pu_geo.services.damage_map.damage_map import DamageMap
-from pu_geo.services.project import choices
+from pu_geo.assessment import auditing, random_audits
+from pu_geo.assessment.auditing import AuditView
+from pu_geo.maps import thresholds
+from pu_geo.maps.damage_map import DamageMap
+from pu_geo.store import chosen
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.damage_map.threshold_panel import share_words
@@ -62,11 +63,11 @@ def _figures(run_id: str, shown: DamageMap) -> None:
 
 def _offer(run_id: str, shown: DamageMap) -> None:
     """Draw the threshold that the audit offers, what it and the one of now cost, and the button that takes it."""
-    if (offer := mapping.offer(shown)) is None:
+    if (offer := thresholds.offer(shown)) is None:
         return
     with st.container(border=True, key="audit-offer"):
         st.markdown(frame.plain(offer.words))
-        take = frame.does(partial(choices.choose_threshold, shown.layout, run_id, *offer.threshold))
+        take = frame.does(partial(chosen.choose_threshold, shown.layout, run_id, *offer.threshold))
         st.button(texts.TAKE.format(n=offer.n_flagged, now=offer.n_now), key="audit-take", on_click=take)
 
 
@@ -121,7 +122,7 @@ def _wish(layout: Layout, run_id: str, found: AuditView) -> None:
     for value, words in ((choice.assured, texts.ASSURED), (choice.estimated, texts.ESTIMATED)):
         if value is not None:
             limit, origin = min(max(value, 0.0), 1.0), f"audit:{found.check.id}"
-            use = frame.does(partial(choices.choose_threshold, layout, run_id, limit, origin))
+            use = frame.does(partial(chosen.choose_threshold, layout, run_id, limit, origin))
             st.button(texts.USE.format(value=value, how=words), key=f"use-{words}", on_click=use)
 
 

@@ -11,14 +11,14 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo import jobs, wording
-from pu_geo.project import contents, store, versions
-from pu_geo.project.layout import Layout
-from pu_geo.project.store import is_writable
-from pu_geo.services.damage_map import exporting, mapping
-from pu_geo.services.damage_map.damage_map import DamageMap
-from pu_geo.services.project import choices, projects
-from pu_geo.services.project.population import CLASSES
-from pu_geo.services.train import run_names
+from pu_geo.lifecycle import projects
+from pu_geo.maps import exporting
+from pu_geo.maps.damage_map import DamageMap
+from pu_geo.store import chosen as choices
+from pu_geo.store import contents, run_names, store, versions
+from pu_geo.store.layout import Layout
+from pu_geo.store.population import CLASSES
+from pu_geo.store.store import is_writable
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card, remove_dialog
 from pu_geo.ui.damage_map import texts
@@ -66,14 +66,14 @@ def _confirm(run_id: str, shown: DamageMap) -> None:
         )
         return
     has_place = store.call(layout, contents.grid).has_place
-    offered = list(mapping.FORMATS if has_place else mapping.LOCAL_FORMATS)
+    offered = list(exporting.FORMATS if has_place else exporting.LOCAL_FORMATS)
     format_box = chosen.kept(layout, "formats", "formats", offered)
     formats = st.multiselect(
-        texts.FORMATS, offered, format_func=mapping.FORMATS.__getitem__, **format_box
+        texts.FORMATS, offered, format_func=exporting.FORMATS.__getitem__, **format_box
     )  # fmt: skip
-    profile_box = chosen.kept(layout, "profiles", "profiles", mapping.PROFILES)
+    profile_box = chosen.kept(layout, "profiles", "profiles", exporting.PROFILES)
     st.multiselect(
-        texts.PROFILES, list(mapping.PROFILES), format_func=mapping.PROFILES.__getitem__, help=texts.PROFILES_HELP, **profile_box
+        texts.PROFILES, list(exporting.PROFILES), format_func=exporting.PROFILES.__getitem__, help=texts.PROFILES_HELP, **profile_box
     )  # fmt: skip
     local = False
     if not has_place:
@@ -94,7 +94,7 @@ def _confirm(run_id: str, shown: DamageMap) -> None:
 def _start(layout: Layout, run_id: str, threshold: float, *fields: str) -> None:
     """Start the export with what the dialog's fields, of formats and of profiles, hold at the click."""
     formats, profiles, local = (st.session_state.get(key) for key in (*fields, "local_coordinates"))
-    args = mapping.publish_arguments(layout, run_id, threshold, formats or [], profiles or [], local=bool(local))
+    args = exporting.publish_arguments(layout, run_id, threshold, formats or [], profiles or [], local=bool(local))
     jobs.start(layout, "publish", args)
     _close()
     st.session_state["damage-tab"] = texts.TAB_EXPORT

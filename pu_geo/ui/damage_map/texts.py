@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pu_geo.maps.exporting import State
 from pu_geo.records import NOT_GRADED
-from pu_geo.services.damage_map.exporting import State
-from pu_geo.services.project.population import Class
+from pu_geo.store.population import Class
 from pu_geo.wording import plural
 
 TITLE = "Damage map"

@@ -8,14 +8,15 @@ from functools import partial
 import streamlit as st
 
 from pu_geo import wording
+from pu_geo.assessment import auditing
+from pu_geo.assessment.auditing import Estimate
 from pu_geo.errors import ProjectError
-from pu_geo.project.layout import Layout
+from pu_geo.maps import damage_map, thresholds
+from pu_geo.maps.damage_map import DamageMap
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import auditing, damage_map, mapping
-from pu_geo.services.damage_map.auditing import Estimate
-from pu_geo.services.damage_map.damage_map import DamageMap
-from pu_geo.services.project import choices
-from pu_geo.services.train import run_names
+from pu_geo.store import chosen as choices
+from pu_geo.store import run_names
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen
 from pu_geo.ui.damage_map import texts
@@ -50,14 +51,14 @@ def _threshold(run_id: str, shown: DamageMap) -> None:
     n_flagged, n_open, limit = shown.n["flagged"], shown.n_open, shown.limit
     st.number_input(
         texts.TOP, 0, max(n_open, 1), step=1, disabled=not n_open, help=texts.TOP_HELP,
-        **chosen.shows(f"top-{run_id}", n_flagged, partial(mapping.choose_top, shown.layout, run_id)),
+        **chosen.shows(f"top-{run_id}", n_flagged, partial(thresholds.choose_top, shown.layout, run_id)),
     )  # fmt: skip
     st.number_input(
         texts.THRESHOLD, 0.0, 1.0, step=0.001, format="%.4f", help=texts.THRESHOLD_HELP,
         **chosen.shows(f"threshold-{run_id}", limit.value, partial(choices.choose_threshold, shown.layout, run_id)),
     )  # fmt: skip
     st.caption(texts.BASIS.format(threshold=limit.value, basis=frame.plain(choices.basis_words(limit.origin))))
-    wanted = mapping.wanted_of(limit.origin)
+    wanted = thresholds.wanted_of(limit.origin)
     if wanted is not None and wanted != n_flagged:
         st.caption(texts.FEWER.format(k=wanted, n=n_flagged))
 

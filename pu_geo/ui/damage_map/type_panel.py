@@ -7,13 +7,13 @@ from functools import partial
 
 import streamlit as st
 
-from pu_geo.project.layout import Layout
+from pu_geo.maps import damage_map, damage_types, thresholds
+from pu_geo.maps.damage_map import DamageMap
+from pu_geo.maps.damage_types import TypeAudit, TypeOnMap, TypesOnMap
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import damage_map, damage_types, mapping
-from pu_geo.services.damage_map.damage_map import DamageMap
-from pu_geo.services.damage_map.damage_types import TypeAudit, TypeOnMap, TypesOnMap
-from pu_geo.services.project import choices
-from pu_geo.services.train import run_names
+from pu_geo.store import chosen as choices
+from pu_geo.store import run_names
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen
 from pu_geo.ui.damage_map import texts
@@ -75,7 +75,7 @@ def _threshold(run_id: str, shown: DamageMap, one: TypeOnMap, k: int) -> None:
     if n > 1:
 
         def top(k: int) -> None:
-            mapping.choose_type_top(damage_map.of_run(layout, run_id), one.name, k)
+            thresholds.choose_type_top(damage_map.of_run(layout, run_id), one.name, k)
 
         st.slider(
             texts.TYPE_TOP.format(n=n), min(one.n_above, 1), n, help=texts.TYPE_TOP_HELP,

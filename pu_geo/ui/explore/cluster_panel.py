@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 import streamlit as st
 from numpy.typing import NDArray
 
-from pu_geo.project.layout import Layout
-from pu_geo.services.explore import clusters, exploring
-from pu_geo.services.explore.clusters import Cluster, Inspected
+from pu_geo.explore import clusters, exploring
+from pu_geo.explore.clusters import Cluster, Inspected
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.explore import texts

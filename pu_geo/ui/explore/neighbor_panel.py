@@ -7,11 +7,11 @@ from functools import partial
 
 import streamlit as st
 
-from pu_geo.project.layout import Layout
+from pu_geo.answers import labeling
+from pu_geo.explore import exploring, neighbors
+from pu_geo.explore.neighbors import Alike
 from pu_geo.records import Label
-from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import exploring, neighbors
-from pu_geo.services.explore.neighbors import Alike
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.explore import texts
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.project.layout import Layout
+from pu_geo.answers import labeling
+from pu_geo.explore import exploring, outliers
+from pu_geo.explore.outliers import Suspect
 from pu_geo.records import Label
-from pu_geo.services.annotate import labeling
-from pu_geo.services.explore import exploring, outliers
-from pu_geo.services.explore.outliers import Suspect
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.explore import texts

@@ -10,10 +10,11 @@ import streamlit as st
 
 from pu_geo import wording
 from pu_geo.errors import PuGeoError
-from pu_geo.project.decisions import Decision
-from pu_geo.project.layout import Layout
-from pu_geo.services.explore import selections
-from pu_geo.services.project import projects
+from pu_geo.explore import selections
+from pu_geo.lifecycle import projects
+from pu_geo.maps import exporting
+from pu_geo.store.decisions import Decision
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.explore import texts
@@ -109,7 +110,7 @@ def _list(layout: Layout, run_id: str, key: str, saved: list[Decision]) -> None:
             st.button(texts.SELECT, type="tertiary", key=f"{row}:load", help=texts.SELECT_HELP,
                       on_click=_does(key, partial(select, key, each.facts["building_ids"])))  # fmt: skip
             st.button(texts.EXPORT, type="tertiary", key=f"{row}:export", help=texts.EXPORT_HELP,
-                      on_click=_does(key, partial(selections.start_export, layout, run_id, each.name)))  # fmt: skip
+                      on_click=_does(key, partial(exporting.start_selection, layout, run_id, each.name)))  # fmt: skip
             st.button(texts.REMOVE, type="tertiary", key=f"{row}:remove", help=texts.REMOVE_HELP,
                       on_click=_does(key, partial(_remove, layout, key, each.name)))  # fmt: skip
     if len(saved) > _MOST_SHOWN:

@@ -8,9 +8,9 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from pu_geo.project.layout import Layout
-from pu_geo.services.explore import discovering, exploring
-from pu_geo.services.explore.discovering import Group, Proposal
+from pu_geo.explore import discovering, exploring
+from pu_geo.explore.discovering import Group, Proposal
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.explore import texts

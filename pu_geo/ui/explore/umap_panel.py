@@ -8,9 +8,9 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pu_geo.project.layout import Layout
-from pu_geo.services.explore import exploring
-from pu_geo.services.explore.exploring import UmapSettings
+from pu_geo.explore import exploring
+from pu_geo.explore.exploring import UmapSettings
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card
 from pu_geo.ui.explore import texts

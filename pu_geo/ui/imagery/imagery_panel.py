@@ -14,16 +14,16 @@ import streamlit as st
 
 from pu_geo import jobs
 from pu_geo.jobs import JobView, tasks
-from pu_geo.project.contents import MAX_MB
-from pu_geo.project.layout import RCF, SHARED, Layout
-from pu_geo.project.removals import Kind
+from pu_geo.lifecycle import projects, removing
 from pu_geo.records import Scene
-from pu_geo.services.imagery import features, layers, preparation, scene_files, scene_pair
-from pu_geo.services.imagery.features import FeatureSets
-from pu_geo.services.imagery.preparation import Outlines, Overview
-from pu_geo.services.imagery.scene_files import LostFiles
-from pu_geo.services.imagery.scene_pair import Pair, Step
-from pu_geo.services.project import projects, removing
+from pu_geo.scenes import features, layers, preparation, scene_files, scene_pair
+from pu_geo.scenes.features import FeatureSets
+from pu_geo.scenes.preparation import Outlines, Overview
+from pu_geo.scenes.scene_files import LostFiles
+from pu_geo.scenes.scene_pair import Pair, Step
+from pu_geo.store.contents import MAX_MB
+from pu_geo.store.layout import RCF, SHARED, Layout
+from pu_geo.store.removals import Kind
 from pu_geo.ui import frame
 from pu_geo.ui.components import cluster_field, file_picker, job_card, remove_dialog
 from pu_geo.ui.imagery import texts

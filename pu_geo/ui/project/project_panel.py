@@ -10,12 +10,11 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.jobs import JobView, tasks
-from pu_geo.project import removals
-from pu_geo.project.layout import Layout
-from pu_geo.services.imagery import preparation
-from pu_geo.services.project import projects, removing
-from pu_geo.services.project.projects import Recent
-from pu_geo.services.train import run_names
+from pu_geo.lifecycle import projects, removing
+from pu_geo.lifecycle.projects import Recent
+from pu_geo.scenes import preparation
+from pu_geo.store import removals, run_names
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker, job_card
 from pu_geo.ui.project import texts

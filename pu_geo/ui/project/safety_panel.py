@@ -6,10 +6,10 @@ import streamlit as st
 
 from pu_geo import jobs
 from pu_geo.jobs import JobView
-from pu_geo.project import backups
-from pu_geo.project.backups import Backup
-from pu_geo.project.layout import Layout
-from pu_geo.services.project import daily_backups, projects, recovery
+from pu_geo.lifecycle import daily_backups, projects, recovery
+from pu_geo.store import backups
+from pu_geo.store.backups import Backup
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.project import texts

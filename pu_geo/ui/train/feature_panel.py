@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from pu_geo.methods import catalog
-from pu_geo.project.layout import Layout
-from pu_geo.services.imagery import features
-from pu_geo.services.train import feature_comparison as comparison
+from pu_geo.runs import feature_comparison as comparison
+from pu_geo.scenes import features
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.train import texts

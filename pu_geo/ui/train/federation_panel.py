@@ -11,13 +11,13 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo import wording
-from pu_geo.project import federations
-from pu_geo.project.damage_types import ANSWERS
-from pu_geo.project.layout import Layout
-from pu_geo.services.imagery import features, preparation
-from pu_geo.services.project import choices
-from pu_geo.services.train import federation, run_names
-from pu_geo.services.train.federation import Federation, OwnClass, Plan, Privacy
+from pu_geo.federation import federating
+from pu_geo.federation.federating import Federation, OwnClass, Plan, Privacy
+from pu_geo.scenes import features, preparation
+from pu_geo.store import chosen as choices
+from pu_geo.store import federations, run_names
+from pu_geo.store.damage_types import ANSWERS
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker, job_card
 from pu_geo.ui.train import texts
@@ -35,7 +35,7 @@ def draw(layout: Layout) -> None:
     """Draw the panel, folded until it is opened; open where the project takes part in a federation."""
     found: list[Federation] = []
     with frame.show_errors():
-        found = federation.all_of(layout)
+        found = federating.all_of(layout)
     if st.toggle(texts.FEDERATION, value=bool(found), key="federation"):
         with st.container(border=True), frame.show_errors():
             _opened(layout, found)
@@ -43,7 +43,7 @@ def draw(layout: Layout) -> None:
 
 def _opened(layout: Layout, found: Sequence[Federation]) -> None:
     st.caption(texts.FEDERATION_NOTE)
-    if not federation.is_installed():
+    if not federating.is_installed():
         st.info(texts.FEDERATION_MISSING, icon=":material/extension:")
     _starting(layout, found)
     _show_started(found)
@@ -59,7 +59,7 @@ def _opened(layout: Layout, found: Sequence[Federation]) -> None:
             return
     if not _has_features(layout):
         return
-    roles = {texts.LEAD: _lead, texts.JOIN: _join} if federation.is_installed() else {}
+    roles = {texts.LEAD: _lead, texts.JOIN: _join} if federating.is_installed() else {}
     roles[texts.SIMULATE] = _simulate
     role = st.segmented_control(
         texts.FEDERATION_ROLE, list(roles), default=next(iter(roles)), key="federation-role", label_visibility="collapsed"
@@ -69,7 +69,7 @@ def _opened(layout: Layout, found: Sequence[Federation]) -> None:
 
 def _starting(layout: Layout, found: Sequence[Federation]) -> None:
     """Draw the jobs of federations whose agreement is not written yet, and the page anew once one is."""
-    new = {job.job_id for job in federation.starting(layout)}
+    new = {job.job_id for job in federating.starting(layout)}
     job_card.watch(layout, "federation", only=lambda job: job.job_id in new, most=1)
 
     @st.fragment(run_every=_SECONDS_BETWEEN_READS if new else None)
@@ -97,7 +97,7 @@ def _start_button(
         is_ready: whether the form above is filled in.
         look: what else `frame.button` takes.
     """
-    is_starting = any(job.is_active for job in federation.starting(layout))
+    is_starting = any(job.is_active for job in federating.starting(layout))
 
     def act() -> None:
         st.session_state[_STARTED] = start()
@@ -109,7 +109,7 @@ def _start_button(
 
 def _has_features(layout: Layout) -> bool:
     """Return whether the project has features that partners can share; else draw what to do."""
-    reason = federation.why_not(layout)
+    reason = federating.why_not(layout)
     if reason is None:
         return True
     st.warning(frame.plain(reason.words), icon=":material/hourglass_empty:")
@@ -135,13 +135,13 @@ def _status(layout: Layout, shown: Federation) -> None:
         with frame.show_errors():
             _keys(layout, shown)
     ended = ("failed", "interrupted")  # also where this project has the model and another member has not
-    own = {job.job_id for job in federation.jobs_of(layout, shown.id) if not shown.is_over or job.state in ended}
+    own = {job.job_id for job in federating.jobs_of(layout, shown.id) if not shown.is_over or job.state in ended}
     job_card.watch(layout, "federation", only=lambda job: job.job_id in own, most=len(own))
 
     @st.fragment(run_every=_SECONDS_BETWEEN_READS if shown.is_active else None)
     def progress() -> None:
         with frame.show_errors():
-            now = federation.read(layout, shown.id)
+            now = federating.read(layout, shown.id)
             if now.stage != shown.stage:
                 st.rerun()
             if now.is_lead and not now.is_over:
@@ -167,10 +167,10 @@ def _head(now: Federation) -> None:
 
 def _keys(layout: Layout, now: Federation) -> None:
     """Draw what people send each other and compare by phone: invitation, requests, and their fingerprints in large type."""
-    path = federation.invitation_file(layout, now.id)
+    path = federating.invitation_file(layout, now.id)
     if path is None:
         return
-    invitation = federation.invitation(path)
+    invitation = federating.invitation(path)
     left, right = st.columns(2, gap="medium")
     with left:
         _large(texts.SERVER_FINGERPRINT if now.is_lead else texts.LEADER_FINGERPRINT, invitation.fingerprint)
@@ -182,7 +182,7 @@ def _keys(layout: Layout, now: Federation) -> None:
         if now.is_lead:
             _waiting_room(layout, now)
         else:
-            for asked in federation.own_requests(layout, now.id):
+            for asked in federating.own_requests(layout, now.id):
                 _large(texts.OWN_FINGERPRINT.format(name=asked.member.class_name), asked.member.fingerprint)
                 _download(texts.SAVE_REQUEST, asked.path, f"{now.id}-{asked.path.name}", asked.path.stem)
 
@@ -256,7 +256,7 @@ def _file_field(layout: Layout, label: str, key: str, example: str) -> str:
 
 
 def _request(layout: Layout, now: Federation, path: str) -> None:
-    asked = federation.request(path)
+    asked = federating.request(path)
     asks = asked.member
     with st.container(border=True, gap="small"):
         st.markdown(texts.ASKS.format(project=frame.plain(asks.project), name=frame.plain(asks.class_name)))
@@ -267,7 +267,7 @@ def _request(layout: Layout, now: Federation, path: str) -> None:
             st.caption(texts.IS_ADMITTED)
             return
         frame.button(
-            texts.ADMIT, partial(federation.admit, layout, now.id, asked, asks.fingerprint), key=f"admit-{_key_of(asks.fingerprint)}",
+            texts.ADMIT, partial(federating.admit, layout, now.id, asked, asks.fingerprint), key=f"admit-{_key_of(asks.fingerprint)}",
             type="primary", icon=":material/how_to_reg:", help=texts.ADMIT_HELP,
         )  # fmt: skip
 
@@ -294,10 +294,10 @@ def _score(layout: Layout, shown: Federation) -> None:
     if shown.model is None:
         st.caption(texts.NO_MODEL_HERE)
         return
-    job = federation.scoring(layout, shown.id)
+    job = federating.scoring(layout, shown.id)
     if job is None or job.state != "done":
         frame.button(
-            texts.SCORE_WITH_IT, lambda: federation.start_scoring(layout, shown.id), key=f"score-{shown.id}", type="primary",
+            texts.SCORE_WITH_IT, lambda: federating.start_scoring(layout, shown.id), key=f"score-{shown.id}", type="primary",
             icon=":material/map:", disabled=job is not None and job.is_active,
         )  # fmt: skip
         job_card.watch(layout, "model", only=lambda each: job is not None and each.job_id == job.job_id)
@@ -318,11 +318,11 @@ def _ledger(layout: Layout, shown: Federation) -> None:
     """Draw what left this machine: in all in one line, then each tensor, and both as files."""
     if not st.toggle(texts.LEDGER, key=f"ledger-{shown.id}"):
         return
-    found = federation.ledger(layout, shown.id)
+    found = federating.ledger(layout, shown.id)
     if not found:
         st.caption(texts.LEDGER_EMPTY)
         return
-    total = federation.ledger_total(found)
+    total = federating.ledger_total(found)
     if total.n_tensors:
         tensors = wording.plural(total.n_tensors, "entry", "entries")
         st.caption(texts.LEDGER_TOTAL.format(tensors=tensors, size=wording.size(total.n_bytes)))
@@ -338,7 +338,7 @@ def _ledger(layout: Layout, shown: Federation) -> None:
     )  # fmt: skip
     if len(found) > _MOST_LINES:
         st.caption(texts.LEDGER_NEWEST.format(shown=_MOST_LINES, n=f"{len(found):,}"))
-    path = federation.ledger_file(layout, shown.id)
+    path = federating.ledger_file(layout, shown.id)
     _download(texts.SAVE_LEDGER, path, f"{shown.id}-{path.name}", f"ledger-{shown.id}")
 
 
@@ -347,7 +347,7 @@ def _ledger(layout: Layout, shown: Federation) -> None:
 
 def _lead(layout: Layout) -> None:
     st.caption(texts.LEAD_NOTE)
-    own = federation.own_classes(layout)
+    own = federating.own_classes(layout)
     first, second = st.columns([2, 3], gap="medium")
     title = first.text_input(
         texts.FEDERATION_TITLE, key="federation-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
@@ -366,7 +366,7 @@ def _lead(layout: Layout) -> None:
         with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
             plan = _plan(title, types, len(chosen), host)
     _start_button(
-        layout, texts.LEAD_BUTTON, lambda: federation.start(layout, federation.LEAD, federation.arguments_to_lead(layout, plan, chosen)), key="federation-lead", place=start, icon=":material/hub:",
+        layout, texts.LEAD_BUTTON, lambda: federating.start(layout, federating.LEAD, federating.arguments_to_lead(layout, plan, chosen)), key="federation-lead", place=start, icon=":material/hub:",
         is_ready=bool(title.strip() and types),
     )  # fmt: skip
 
@@ -382,7 +382,7 @@ def _types_field(own: Sequence[OwnClass], key: str) -> list[str]:
 
 def _warn_if_local(address: str, words: str) -> None:
     """Warn where an address is one that no other machine can reach."""
-    if federation.is_local(address):
+    if federating.is_local(address):
         st.warning(frame.plain(words.format(address=address)), icon=":material/computer:")
 
 
@@ -428,7 +428,7 @@ def _own_fields(own: Sequence[OwnClass], types: Sequence[str], *, key: str, give
     with rest:
         st.caption(texts.FEDERATION_REST_NOTE)
         if st.checkbox(texts.FEDERATION_REST, value=gives_rest, key=f"{key}-rest", help=texts.FEDERATION_REST_HELP):
-            found[federation.REST] = None
+            found[federating.REST] = None
     return found
 
 
@@ -453,7 +453,7 @@ def _join(layout: Layout) -> None:
     path = _file_field(layout, texts.INVITATION, "invitation", "/media/stick/storm-invitation.json")
     if not path:
         return
-    found = federation.invitation(path)
+    found = federating.invitation(path)
     agreed = found.agreement
     facts = texts.INVITATION_FACTS.format(
         title=agreed.title,
@@ -465,12 +465,12 @@ def _join(layout: Layout) -> None:
     _warn_if_local(found.address, texts.LOCAL_INVITATION)
     _large(texts.COMPARE_SERVER, found.fingerprint)
     st.caption(frame.plain(agreed.privacy.words(0)))
-    for words in federation.pixel_words(layout, found):
+    for words in federating.pixel_words(layout, found):
         st.warning(frame.plain(words))
-    chosen = _own_fields(federation.own_classes(layout), agreed.classes[1:], key=f"join-{agreed.id}", gives_rest=False)
+    chosen = _own_fields(federating.own_classes(layout), agreed.classes[1:], key=f"join-{agreed.id}", gives_rest=False)
     is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{_key_of(found.fingerprint)}")
     _start_button(
-        layout, texts.JOIN_BUTTON, lambda: federation.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
+        layout, texts.JOIN_BUTTON, lambda: federating.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
         icon=":material/group_add:", is_ready=is_same and bool(chosen),
     )  # fmt: skip
 
@@ -478,11 +478,11 @@ def _join(layout: Layout) -> None:
 def _simulate(layout: Layout) -> None:
     """Draw the trial between projects on this machine, which needs no network and no extra."""
     st.caption(texts.SIMULATE_NOTE)
-    others = federation.parties(layout)
+    others = federating.parties(layout)
     if not others:
         st.caption(texts.NO_PARTIES)
         return
-    own = federation.own_classes(layout)
+    own = federating.own_classes(layout)
     first, second = st.columns([2, 3], gap="medium")
     title = first.text_input(
         texts.FEDERATION_TITLE, key="trial-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
@@ -494,10 +494,10 @@ def _simulate(layout: Layout) -> None:
     for name in chosen:
         one = others[name]
         st.markdown(frame.plain(name))
-        held[one] = _own_fields(federation.own_classes(one), types, key=f"trial-{one.folder}", gives_rest=False)
+        held[one] = _own_fields(federating.own_classes(one), types, key=f"trial-{one.folder}", gives_rest=False)
     rounds = st.number_input(texts.FEDERATION_ROUNDS, 1, 10_000, Plan().rounds, key="trial-rounds", width=160)
     plan = Plan(title.strip(), rounds=int(rounds))
     _start_button(
-        layout, texts.SIMULATE_BUTTON, lambda: federation.start(layout, federation.SIMULATE, federation.arguments_to_simulate(layout, plan, held)), key="federation-simulate",
+        layout, texts.SIMULATE_BUTTON, lambda: federating.start(layout, federating.SIMULATE, federating.arguments_to_simulate(layout, plan, held)), key="federation-simulate",
         icon=":material/science:", is_ready=bool(title.strip() and chosen),
     )  # fmt: skip

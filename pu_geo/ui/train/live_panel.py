@@ -10,10 +10,11 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo import jobs
+from pu_geo.assessment import auditing
 from pu_geo.jobs import JobView
-from pu_geo.project.layout import Layout
-from pu_geo.services.damage_map import auditing
-from pu_geo.services.train import run_names, training
+from pu_geo.runs import training
+from pu_geo.store import run_names
+from pu_geo.store.layout import Layout
 from pu_geo.ui.components import job_card
 from pu_geo.ui.frame import plain
 from pu_geo.ui.train import texts

@@ -9,12 +9,12 @@ from typing import Any
 import streamlit as st
 
 from pu_geo.methods import catalog
-from pu_geo.project import training_times
-from pu_geo.project.layout import RCF, Layout
-from pu_geo.services.imagery import features
-from pu_geo.services.imagery.features import FeatureSets
-from pu_geo.services.train import training
-from pu_geo.services.train.training import DataSummary, TrainingRequest, TypeSource
+from pu_geo.runs import training
+from pu_geo.runs.training import DataSummary, TrainingRequest, TypeSource
+from pu_geo.scenes import features
+from pu_geo.scenes.features import FeatureSets
+from pu_geo.store import training_times
+from pu_geo.store.layout import RCF, Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.train import texts

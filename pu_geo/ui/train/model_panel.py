@@ -6,12 +6,14 @@ from functools import partial
 
 import streamlit as st
 
-from pu_geo.project.contents import MAX_MB
-from pu_geo.project.layout import RCF, Layout
-from pu_geo.project.model_files import SUFFIX
-from pu_geo.services.imagery import features, preparation
-from pu_geo.services.project import projects
-from pu_geo.services.train import federation, models, run_names
+from pu_geo.federation import federating
+from pu_geo.lifecycle import projects
+from pu_geo.runs import models
+from pu_geo.scenes import features, preparation
+from pu_geo.store import run_names
+from pu_geo.store.contents import MAX_MB
+from pu_geo.store.layout import RCF, Layout
+from pu_geo.training.model_files import SUFFIX
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.routes import PREFIX
@@ -58,6 +60,6 @@ def _use(layout: Layout) -> None:
 
     frame.button(texts.SCORE_ALL, apply, key="apply-model", disabled=not (path.strip() or given))
     job_card.watch(
-        layout, "model", only=lambda job: not federation.is_scoring(layout, job), body=partial(job_card.run_caption, layout)
+        layout, "model", only=lambda job: not federating.is_scoring(layout, job), body=partial(job_card.run_caption, layout)
     )  # fmt: skip
     st.caption(texts.IMPORT_NOTE)

@@ -12,14 +12,16 @@ import streamlit as st
 from plotly.subplots import make_subplots
 
 from pu_geo import wording
+from pu_geo.assessment import auditing
+from pu_geo.explore import exploring
+from pu_geo.maps import run_card
 from pu_geo.methods import catalog
-from pu_geo.project.layout import Layout
 from pu_geo.records import RunFacts
-from pu_geo.services.damage_map import auditing
-from pu_geo.services.explore import exploring
-from pu_geo.services.project import choices
-from pu_geo.services.train import comparing, results, run_card, run_names, training
-from pu_geo.services.train.comparing import Comparison, Disagreement, MapPoints, Side
+from pu_geo.runs import comparing, results, training
+from pu_geo.runs.comparing import Comparison, Disagreement, MapPoints, Side
+from pu_geo.store import chosen as choices
+from pu_geo.store import run_names
+from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, remove_dialog
 from pu_geo.ui.train import texts

@@ -14,12 +14,12 @@ from small_parts import job_of, need_extra
 from pu_geo.cli import federation as cli
 from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement
-from pu_geo.federation.member import OwnData, Part
-from pu_geo.federation.simulated import SimulatedTransport
-from pu_geo.project import federations, runs, store
-from pu_geo.project.layout import Layout
-from pu_geo.services.train.federation import Plan
-from pu_geo.tasks.train.federate_deployed import federate_lead
+from pu_geo.federation.federate_deployed_job import federate_lead
+from pu_geo.federation.federating import Plan
+from pu_geo.federation.member_job import OwnData, Part
+from pu_geo.federation.simulated_job import SimulatedTransport
+from pu_geo.store import federations, runs, store
+from pu_geo.store.layout import Layout
 
 need_extra("federated")
 from pu_geo.federation.deployed import credentials, membership  # noqa: E402  # only with the extra

@@ -19,7 +19,7 @@ from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, 
 from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from pu_geo.federation.deployed import messages, superlink  # noqa: E402
+from pu_geo.federation.deployed import messages_job, superlink_job  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -57,12 +57,12 @@ def test_an_array_that_is_none_is_refused(data: bytes) -> None:
     arrays = ArrayRecord({"x": Array("float32", (2,), "numpy.ndarray", data)})
     content = RecordDict({"arrays": arrays, "facts": ConfigRecord(), "kind": ConfigRecord({"kind": "answer"})})
     with pytest.raises(FederationError, match="an array in it cannot be read"):
-        messages.from_records(content)
+        messages_job.from_records(content)
 
 
-def grid_of() -> tuple[superlink.LocalGrid, InMemoryObjectStore]:
+def grid_of() -> tuple[superlink_job.LocalGrid, InMemoryObjectStore]:
     store = InMemoryObjectStore()
-    return superlink.LocalGrid(SimpleNamespace(object_store=store), 1), store
+    return superlink_job.LocalGrid(SimpleNamespace(object_store=store), 1), store
 
 
 def stored_as(message_id: str) -> Message:
@@ -111,7 +111,9 @@ def test_a_message_of_many_paths_or_parts_takes_no_longer_than_its_parts() -> No
         store.preregister(1, tree)
         children = [ObjectTree(object_id=tree.object_id)] * 2  # 2^40 paths, though it is sent as 40 short trees
     assert grid._whole(stored_as(tree.object_id)) is None
-    wide = ObjectTree(object_id="f" * 64, children=[ObjectTree(object_id=f"{k:064x}") for k in range(superlink.MAX_OBJECTS)])
+    wide = ObjectTree(
+        object_id="f" * 64, children=[ObjectTree(object_id=f"{k:064x}") for k in range(superlink_job.MAX_OBJECTS)]
+    )
     store.preregister(1, wide)
     found = grid._whole(stored_as(wide.object_id))
     assert found is not None
@@ -121,7 +123,7 @@ def test_a_message_of_many_paths_or_parts_takes_no_longer_than_its_parts() -> No
 def test_a_chain_of_parts_is_refused_without_ending_the_leader() -> None:
     grid, store = grid_of()
     children: list[ObjectTree] = []
-    for level in range(superlink.MAX_OBJECTS + 1):
+    for level in range(superlink_job.MAX_OBJECTS + 1):
         store.preregister(1, ObjectTree(object_id=f"{level:064x}", children=children))
         children = [ObjectTree(object_id=f"{level:064x}")]
     found = grid._whole(stored_as(children[0].object_id))

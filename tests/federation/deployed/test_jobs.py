@@ -15,11 +15,11 @@ from federation_parts import NAME, SHORT, agreed, led, require_equal
 from small_parts import need_extra
 
 from pu_geo import jobs
-from pu_geo.federation import rounds
+from pu_geo.federation import rounds_job as rounds
 from pu_geo.federation.agreement import Agreement, Plan
 from pu_geo.jobs.control import JOB_VARIABLE
-from pu_geo.project import federations
-from pu_geo.project.layout import Layout
+from pu_geo.store import federations
+from pu_geo.store.layout import Layout
 
 need_extra("federated")
 from pu_geo.federation.deployed import membership  # noqa: E402  # only with the extra

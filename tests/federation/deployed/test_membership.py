@@ -15,8 +15,8 @@ from small_parts import need_extra, small_project
 from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement, FeatureSpace
 from pu_geo.methods.cards.fedaws import FedawsSettings
-from pu_geo.project import federations
-from pu_geo.project.layout import Layout
+from pu_geo.store import federations
+from pu_geo.store.layout import Layout
 
 need_extra("federated")
 from pu_geo.federation.deployed import credentials, membership  # noqa: E402  # only with the extra

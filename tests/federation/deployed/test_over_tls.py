@@ -17,22 +17,21 @@ import torch
 from small_parts import job_of, need_extra, small_project
 
 from pu_geo.errors import FederationError, JobCancelled, ProjectError, PuGeoError
-from pu_geo.federation import rounds, wire
+from pu_geo.federation import federate_deployed_job, rounds_job, wire_job
 from pu_geo.federation.agreement import Agreement, FeatureSpace, Plan
-from pu_geo.federation.wire import Message
+from pu_geo.federation.wire_job import Message
 from pu_geo.methods.cards.fedaws import FedawsSettings
-from pu_geo.project import federations
-from pu_geo.project.federations import Member
-from pu_geo.project.layout import Layout
-from pu_geo.tasks.train import federate_deployed
+from pu_geo.store import federations
+from pu_geo.store.federations import Member
+from pu_geo.store.layout import Layout
 
 need_extra("federated")
 import httpx  # noqa: E402  # only with the extra
 from flwr.supercore.date import now  # noqa: E402
 from flwr.supercore.primitives.asymmetric import sign_message  # noqa: E402
 
-from pu_geo.federation.deployed import credentials, membership, node, require_flower, superlink  # noqa: E402
-from pu_geo.federation.deployed.leader import FlowerTransport, serving  # noqa: E402
+from pu_geo.federation.deployed import credentials, membership, node_job, require_flower, superlink_job  # noqa: E402
+from pu_geo.federation.deployed.leader_job import FlowerTransport, serving  # noqa: E402
 
 pytestmark = pytest.mark.slow
 SPACE = FeatureSpace("shared", "shared", 8, "0" * 64, "post", 32, 0.5)
@@ -62,12 +61,12 @@ class Echo:
     noted: list[Message] = field(default_factory=list)
 
     def reply(self, message: Message) -> Message:
-        if message.kind == wire.MODEL:
+        if message.kind == wire_job.MODEL:
             self.model = message
-            return Message(wire.RECEIVED, {}, {})
+            return Message(wire_job.RECEIVED, {}, {})
         self.asked.append(message)
         facts = {**message.facts, "class_name": self.class_name, "n_chips": 1, "loss": 0.5}
-        return self.change(Message(wire.ANSWER, {name: each + 0.1 for name, each in message.tensors.items()}, facts))
+        return self.change(Message(wire_job.ANSWER, {name: each + 0.1 for name, each in message.tensors.items()}, facts))
 
     def note(self, message: Message) -> None:
         self.noted.append(message)
@@ -117,7 +116,7 @@ class Federation:
 
     def _work(self, party: Party, row: int, invitation: membership.Invitation | None) -> None:
         try:
-            node.take_part(
+            node_job.take_part(
                 invitation or self.invitation(), membership.key_path(self.folder, row), party.part, report=party.said.append,
                 is_cancelled=party.is_over.is_set,
             )  # fmt: skip
@@ -133,8 +132,8 @@ class Federation:
 
 @pytest.fixture
 def federation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Federation]:
-    monkeypatch.setattr(node, "RETRY_SECONDS", 0.1)
-    monkeypatch.setattr(node, "POLL_SECONDS", 0.05)
+    monkeypatch.setattr(node_job, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(node_job, "POLL_SECONDS", 0.05)
     require_flower(tmp_path)
     made = Federation(tmp_path, AGREEMENT)
     yield made
@@ -151,12 +150,12 @@ def leader(federation: Federation) -> Iterator[FlowerTransport]:
 
 def asks(number: int = 1) -> dict[int, Message]:
     theta = {"head.weight": torch.linspace(-1, 1, 12).reshape(3, 4), "head.bias": torch.zeros(3)}
-    facts: dict[str, wire.Fact] = {"round": number, "agreement": AGREEMENT.digest}
-    return {row: Message(wire.ASK, {**theta, "own_vector": torch.eye(4)[row]}, facts) for row in range(3)}
+    facts: dict[str, wire_job.Fact] = {"round": number, "agreement": AGREEMENT.digest}
+    return {row: Message(wire_job.ASK, {**theta, "own_vector": torch.eye(4)[row]}, facts) for row in range(3)}
 
 
 def model() -> Message:
-    return Message(wire.MODEL, {"class_vectors": torch.eye(4)[:3]}, {"agreement": AGREEMENT.digest})
+    return Message(wire_job.MODEL, {"class_vectors": torch.eye(4)[:3]}, {"agreement": AGREEMENT.digest})
 
 
 def exchange(leader: FlowerTransport, sent: dict[int, Message], deadline_s: float = PATIENCE_S) -> dict[int, Message | str]:
@@ -247,7 +246,7 @@ def test_a_server_with_another_certificate_is_refused_in_words(federation: Feder
 def test_a_leader_that_runs_another_version_is_refused_before_anything_is_fetched(
     federation: Federation, leader: FlowerTransport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(node, "app_hash", lambda: "0" * 64)
+    monkeypatch.setattr(node_job, "app_hash", lambda: "0" * 64)
     party = federation.join(1)
     wait_until(lambda: list(leader.online()) == [1] or party.error)
     exchange(leader, {1: asks()[1]}, deadline_s=3.0)
@@ -269,14 +268,14 @@ def test_a_bad_answer_is_refused_with_its_reason_and_the_round_completes(
         bad = deployed.join(1, Echo("destroyed", only_first))
         good = [deployed.join(0), deployed.join(2)]
         wait_until(lambda: len(transport.online()) == 3)
-        rounds.lead(job_of(Layout(federation.folder / "p.pugeo")), AGREEMENT, transport)
+        rounds_job.lead(job_of(Layout(federation.folder / "p.pugeo")), AGREEMENT, transport)
         first = federations.rounds(deployed.folder)[0]
         assert first.taking_part == [0, 2]
         assert "text of 100,000 characters" in first.refused[1]
         assert all(one.has_model for one in federations.members(deployed.folder).values())
         assert all(len(party.part.asked) == 2 for party in good)
         theta = bad.part.model.theta
-        before = rounds.network.start(AGREEMENT).theta
+        before = rounds_job.network.start(AGREEMENT).theta
         moved = max(float((theta[name] - each).abs().max()) for name, each in before.items())
         assert moved == pytest.approx(0.2, abs=1e-4)  # two rounds of a tenth: nothing of the bad answer
 
@@ -300,8 +299,8 @@ def test_words_of_a_refusal_are_noted_before_they_leave_and_hold_no_path(
     came = exchange(leader, {1: asks()[1]})[1]
     party.thread.join(PATIENCE_S)
     assert str(error) in str(party.error) if isinstance(error, PuGeoError) else party.error == []
-    assert party.part.noted == [Message(wire.REFUSAL, {}, {"words": came})]
-    assert came == (error.problem[:300] if isinstance(error, FederationError) else node.OWN_TROUBLE)
+    assert party.part.noted == [Message(wire_job.REFUSAL, {}, {"words": came})]
+    assert came == (error.problem[:300] if isinstance(error, FederationError) else node_job.OWN_TROUBLE)
     assert any(str(error) in each for each in party.said)  # here it is said in full
 
 
@@ -326,7 +325,7 @@ def test_strangers_reach_the_fleet_api_alone_and_only_with_an_admitted_key(
         # The key is no secret; without a signature of its owner it opens nothing.
         known = {"flwr-public-key": header, "content-type": "application/protobuf"}
         assert status("/v1/fleet/pull-messages", headers=known) == 401
-        monkeypatch.setattr(superlink, "MAX_BODY", 1000)
+        monkeypatch.setattr(superlink_job, "MAX_BODY", 1000)
         assert status("/v1/fleet/push-object", headers=known, content=bytes(2000)) == 401  # before a byte of it is kept
         key = credentials.private_key(membership.key_path(federation.folder, 1))
         for at, expected in ((now() - timedelta(hours=1), 401), (now(), 413)):
@@ -335,7 +334,7 @@ def test_strangers_reach_the_fleet_api_alone_and_only_with_an_admitted_key(
             known |= {"flwr-timestamp": stamp, "flwr-signature": signature}
             assert status("/v1/fleet/push-object", headers=known, content=bytes(2000)) == expected
         assert status("/v1/fleet/push-object", headers=known, content=bytes(2000)) == 413
-        monkeypatch.setattr(superlink, "BODY_SECONDS", 0.2)
+        monkeypatch.setattr(superlink_job, "BODY_SECONDS", 0.2)
 
         def trickle() -> Iterator[bytes]:
             for _ in range(20):
@@ -350,7 +349,7 @@ def test_a_port_that_is_taken_is_said_so_and_the_port_of_the_last_time_is_kept(f
     with serving(federation.folder, AGREEMENT, "127.0.0.1") as (leader, _):
         port = leader.link.port
         with pytest.raises(FederationError, match=rf"cannot be served at 127\.0\.0\.1:{port}"):
-            superlink.SuperLink(federation.folder / "tls", "127.0.0.1", port)
+            superlink_job.SuperLink(federation.folder / "tls", "127.0.0.1", port)
         with pytest.raises(FederationError, match=rf":{port}: "), serving(federation.folder, AGREEMENT, "127.0.0.1"):
             pass  # no other port: members would look for the leader at the one that they know
     fingerprint = federation.invitation().fingerprint
@@ -379,7 +378,7 @@ def test_a_leader_that_starts_again_waits_for_a_quorum_and_sends_the_model_to_wh
     deployed.admit(0, 1, 2)
 
     def lead() -> Any:
-        return federate_deployed.federate_lead(job, federation=AGREEMENT.id, plan=asdict(Plan()), own={})
+        return federate_deployed_job.federate_lead(job, federation=AGREEMENT.id, plan=asdict(Plan()), own={})
 
     def stop(_: object, transport: FlowerTransport, needed: int, *__: object) -> None:
         waited.append(needed)
@@ -393,14 +392,14 @@ def test_a_leader_that_starts_again_waits_for_a_quorum_and_sends_the_model_to_wh
         def reply(self, message: Message) -> Message:
             raise FederationError("The model could not be stored.", "Make room.")
 
-    monkeypatch.setattr(federate_deployed, "_wait_for_members", stop)
+    monkeypatch.setattr(federate_deployed_job, "_wait_for_members", stop)
     for done in (0, 1):
         if done:
-            rounds.write_state(deployed.folder, deployed.agreement, done, rounds.network.start(deployed.agreement))
+            rounds_job.write_state(deployed.folder, deployed.agreement, done, rounds_job.network.start(deployed.agreement))
         with pytest.raises(JobCancelled):
             lead()
-    monkeypatch.setattr(federate_deployed, "_wait_for_members", meet)
-    rounds.write_state(deployed.folder, deployed.agreement, 2, rounds.network.start(deployed.agreement))
+    monkeypatch.setattr(federate_deployed_job, "_wait_for_members", meet)
+    rounds_job.write_state(deployed.folder, deployed.agreement, 2, rounds_job.network.start(deployed.agreement))
     parties = [deployed.join(0), deployed.join(1, Full("destroyed"))]
     words = r"have no model: destroyed could not take it \(The model could not be stored\); flooded was away"
     with pytest.raises(FederationError, match=words):

@@ -19,7 +19,7 @@ from pu_geo.geo.alignment import Shifts, estimate_shifts, metres_per_px
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.records import Grid, Scene
-from pu_geo.services.imagery import scene_pair
+from pu_geo.scenes import scene_pair
 
 Make = Callable[..., Scene]
 Measured = Callable[..., Shifts]

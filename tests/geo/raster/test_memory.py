@@ -21,9 +21,9 @@ from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import coarse_words, oblong_words, project_grid
 from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.readers.in_child import inspect_file
-from pu_geo.project import store
 from pu_geo.records import Scene
-from pu_geo.tasks.imagery.scenes import add_scenes
+from pu_geo.scenes.scenes_job import add_scenes
+from pu_geo.store import store
 
 Make, Write = Callable[..., Scene], Callable[..., Path]
 

@@ -8,17 +8,17 @@ import pytest
 from app_parts import press
 from streamlit.testing.v1 import AppTest
 
-from pu_geo.project import labels, store
-from pu_geo.project.grades import USUAL, Grade
-from pu_geo.project.layout import Layout
+from pu_geo.answers import labeling, ranking
+from pu_geo.answers.ranking import LiveRanking
 from pu_geo.records import LabelOp
-from pu_geo.services.annotate import labeling, ranking
-from pu_geo.services.annotate.ranking import LiveRanking
+from pu_geo.store import labels, store
+from pu_geo.store.grades import USUAL, Grade
+from pu_geo.store.layout import Layout
 
 SCRIPT = """
 from pathlib import Path
 import streamlit as st
-from pu_geo.project.layout import Layout
+from pu_geo.store.layout import Layout
 from pu_geo.ui.annotate import grade_panel
 grade_panel.draw(Layout(Path(st.session_state.get("folder", {folder!r}))), st.container())
 """

@@ -6,7 +6,7 @@ import pytest
 from small_parts import need_extra
 from streamlit.testing.v1 import AppTest
 
-from pu_geo.services.project import computers
+from pu_geo.scale import computers
 
 SCRIPT = """
 from pu_geo.ui.components import cluster_field

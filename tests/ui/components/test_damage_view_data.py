@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from small_parts import small_grid
 
+from pu_geo.answers.queueing import StoredQueue
 from pu_geo.errors import PuGeoError
-from pu_geo.project.layout import Layout
-from pu_geo.project.queues import QueueItem
-from pu_geo.services.annotate.queueing import StoredQueue
-from pu_geo.services.damage_map.damage_types import TypesOnMap
-from pu_geo.services.explore import exploring
-from pu_geo.services.explore.coloring import Coloring
-from pu_geo.services.imagery.image_quality import ImageQuality
+from pu_geo.explore import exploring
+from pu_geo.explore.coloring import Coloring
+from pu_geo.maps.damage_types import TypesOnMap
+from pu_geo.scenes.image_quality import ImageQuality
+from pu_geo.store.layout import Layout
+from pu_geo.store.queues import QueueItem
 from pu_geo.ui.build import FRONTEND
 from pu_geo.ui.components import damage_view, scatter
 from pu_geo.ui.components.damage_view import Flagging, encode_details, encode_flagging, encode_labels, encode_queue

@@ -14,8 +14,8 @@ from streamlit.testing.v1 import AppTest
 from pu_geo import jobs
 from pu_geo.jobs import control
 from pu_geo.jobs.status import CANCEL, PAUSE
-from pu_geo.project import events
-from pu_geo.project.layout import Layout
+from pu_geo.store import events
+from pu_geo.store.layout import Layout
 from pu_geo.ui.components import job_card
 
 pytestmark = pytest.mark.usefixtures("home")

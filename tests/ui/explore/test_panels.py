@@ -17,13 +17,13 @@ from type_parts import IDS, KEPT, discovered
 
 from pu_geo import jobs
 from pu_geo.errors import TrainingError
+from pu_geo.explore import clusters, discovering, exploring, outliers
+from pu_geo.explore.exploring import Picture, UmapSettings
+from pu_geo.explore.outliers import Suspect
 from pu_geo.jobs import worker
 from pu_geo.jobs.status import PAUSE
-from pu_geo.project import events, labels, store
-from pu_geo.project.layout import Layout, write_array
-from pu_geo.services.explore import clusters, discovering, exploring, outliers
-from pu_geo.services.explore.exploring import Picture, UmapSettings
-from pu_geo.services.explore.outliers import Suspect
+from pu_geo.store import events, labels, store
+from pu_geo.store.layout import Layout, write_array
 
 
 def shown(layout: Layout) -> AppTest:

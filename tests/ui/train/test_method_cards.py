@@ -12,10 +12,11 @@ from small_parts import add_run, click, facts_of, job_of
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
-from pu_geo.project.layout import RCF, SHARED, Layout
-from pu_geo.services.imagery import features
-from pu_geo.services.train import models, run_names
-from pu_geo.tasks.train.compare_features import compare_features
+from pu_geo.runs import models
+from pu_geo.runs.compare_features_job import compare_features
+from pu_geo.scenes import features
+from pu_geo.store import run_names
+from pu_geo.store.layout import RCF, SHARED, Layout
 
 
 def test_a_training_is_asked_for_as_its_card_was_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

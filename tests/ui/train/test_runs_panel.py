@@ -17,12 +17,11 @@ from model_parts import N, with_chips
 from small_parts import unheld_job
 from streamlit.testing.v1 import AppTest
 
-from pu_geo.project import events
-from pu_geo.project.layout import Layout, write_json
-from pu_geo.services.damage_map import auditing
-from pu_geo.services.project import choices
-from pu_geo.services.train import run_names, training
-from pu_geo.services.train.comparing import MapPoints
+from pu_geo.assessment import auditing
+from pu_geo.runs import training
+from pu_geo.runs.comparing import MapPoints
+from pu_geo.store import chosen, events, run_names
+from pu_geo.store.layout import Layout, write_json
 from pu_geo.ui.train import runs_panel
 
 
@@ -49,7 +48,7 @@ def test_all_runs_are_in_a_table_under_names_that_can_be_changed(layout: Layout)
     assert table["Run"].tolist() == list(run_names.names(layout).values())
     assert table["Shown"].tolist() == ["✓ shown", ""]
     assert "second-1" not in plain(app).replace("commands keep the id second-1", "")
-    choices.choose_run(layout, "first-1")
+    chosen.choose_run(layout, "first-1")
     app.run()
     box = next(each for each in app.selectbox if str(each.key).startswith("rename-run"))
     assert box.format_func(box.value) == shown_late(box) == run_names.name(layout, "first-1")
@@ -65,7 +64,7 @@ def shown(layout: Layout) -> AppTest:
 
 
 def test_two_runs_stand_side_by_side_and_either_can_be_shown(layout: Layout) -> None:
-    choices.choose_run(layout, "first-1")
+    chosen.choose_run(layout, "first-1")
     app = shown(layout)
     assert not app.error
     assert [app.selectbox(key=f"compare-{name}").value for name in "AB"] == ["second-1", "first-1"]

@@ -1,0 +1,182 @@
+"""What the Annotate screen shows next, why, and how far the search is. No torch in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pu_geo.analysis import assessability
+from pu_geo.analysis.audit import progress
+from pu_geo.analysis.queue import DEFAULT_MIX as DEFAULT_MIX
+from pu_geo.analysis.queue import Item, QueueState, next_queue
+from pu_geo.analysis.queue import Mix as Mix
+from pu_geo.answers import ranking
+from pu_geo.records import PUSet
+from pu_geo.scenes.preparation import chip_facts
+from pu_geo.store import contents, labels, queues, rounds, store
+from pu_geo.store.layout import Layout
+from pu_geo.store.queues import QueueItem, StoredQueue
+from pu_geo.wording import LABEL_WORDS
+
+LENGTH = 20
+MOST_OF_SILENT_SCENES = 3
+"""Places of a queue for scenes in which too little is answered, and for buildings without a pre image."""
+
+
+@dataclass(frozen=True)
+class LabelState:
+    """What is known of a chip set's buildings right now, all [N] in the order of the chips.
+
+    Attributes:
+        ids: building ids.
+        is_answered: labeled, or hidden after the event; not shown any more.
+        scores: of the instant ranker; None before there is a positive. NaN where very many buildings are being ranked for the first time.
+        teaches: what a run would learn from now; answers of audits and of random checks teach nothing.
+    """
+
+    ids: Sequence[str]
+    is_answered: NDArray[np.bool_]
+    scores: NDArray[np.float32] | None
+    teaches: PUSet
+
+
+def current(layout: Layout, analyst: str) -> StoredQueue | None:
+    """Return the analyst's queue; the first one is made where there is none yet. None before there are chips."""
+    chip_set = store.call(layout, contents.latest_chip_set)
+    if chip_set is None:
+        return None
+    found = queues.load_queues(layout, analyst)
+    if found and found[0].chip_set == chip_set:
+        return found[0]
+    return advance(layout, analyst, done=found[0].id if found else None)
+
+
+def stored(layout: Layout, analyst: str) -> StoredQueue | None:
+    """Return the analyst's queue as it was made last, of the newest chips; None where there is none. It asks for no ranking."""
+    found = queues.load_queues(layout, analyst)
+    return found[0] if found and found[0].chip_set == store.call(layout, contents.latest_chip_set) else None
+
+
+def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAULT_MIX) -> StoredQueue | None:
+    """Make the queue that comes after `done`; asked twice, it is the same one.
+
+    Args:
+        done: id of the queue that the analyst is through with; None for the first one.
+        mix: shares of top scores, unlike chips and random checks.
+
+    Returns:
+        None before there are chips. A queue without items where nothing is left to answer.
+    """
+    with queues.locked(layout):
+        before = queues.load_queues(layout, analyst)
+        chip_set = store.call(layout, contents.latest_chip_set)
+        if chip_set is None:
+            return None
+        if before and before[0].id != done and before[0].chip_set == chip_set:
+            return before[0]
+        found = _next(layout, chip_set, mix)
+        queues.save_queue(layout, analyst, found)
+    return found
+
+
+def inclusion_of(layout: Layout, analyst: str, building_id: str) -> float | None:
+    """Return the probability with which a random check of the analyst's newest queues was drawn; None if it was none."""
+    for queue in queues.load_queues(layout, analyst):
+        for item in queue.items:
+            if item.building_id == building_id and item.kind == "audit":
+                return item.inclusion
+    return None
+
+
+def standing(layout: Layout, chip_set: str) -> LabelState:
+    """Return what is known of all buildings of a chip set."""
+    facts = chip_facts(layout, chip_set)
+    ids: Sequence[str] = facts["building_ids"]
+    with store.connect(layout) as db:
+        answers, teaches = labels.current_labels(db), labels.pu_set(db, ids=ids)
+    is_labeled = np.fromiter(map(answers.__contains__, ids), np.bool_, len(ids))
+    return LabelState(ids, is_labeled | (assessability.hidden_after(facts) != ""), ranking.scores_now(layout), teaches)
+
+
+def checks_of_search(layout: Layout, chip_set: str) -> progress.Audit | None:
+    """Return the random checks that the queues of the search drew so far; None before the first."""
+    return _sample(queues.load_state(layout, chip_set))
+
+
+def found_so_far(layout: Layout) -> tuple[Sequence[int], Sequence[int]]:
+    """Return the curve of the search: answers given, and damaged buildings found by then."""
+    events = sorted(store.call(layout, labels.current).values(), key=lambda event: event.event)
+    is_found = np.array([event.label == "positive" for event in events], np.int64)
+    return list(range(1, len(events) + 1)), np.cumsum(is_found).tolist()
+
+
+def _next(layout: Layout, chip_set: str, mix: Mix) -> StoredQueue:
+    """Choose the next buildings and remember that they were shown. The caller holds the lock."""
+    now, arrays = standing(layout, chip_set), queues.load_state(layout, chip_set)
+    is_shown, recent = arrays.get("is_shown", np.zeros(len(now.ids), np.bool_)), arrays.get("recent", np.zeros(0, np.int64))
+    items = _to_confirm(layout, now, is_shown)
+    is_shown[[item.row for item in items]] = True
+    facts = chip_facts(layout, chip_set)
+    items += _of_silent_scenes(facts, now, is_shown, min(MOST_OF_SILENT_SCENES, LENGTH - len(items)))
+    is_shown[[item.row for item in items]] = True
+    state = QueueState(now.is_answered, is_shown, tuple(recent.tolist()), _sample(arrays))
+    if len(items) < LENGTH:
+        places = store.call(layout, contents.centers_m, now.ids)
+        features = ranking.feature_rows(layout, chip_set)
+        chosen = next_queue(now.scores, features, places, state, mix=mix, n=LENGTH - len(items))
+        state = chosen.state
+        items += chosen.items
+    drawn = {} if state.audit is None else asdict(state.audit)
+    queues.save_state(layout, chip_set, {"is_shown": state.is_shown, "recent": np.array(state.recent, np.int64), **drawn})
+    return StoredQueue(chip_set, [QueueItem(now.ids[item.row], item.kind, item.why, item.inclusion) for item in items])
+
+
+def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, is_shown: NDArray[np.bool_], n: int) -> list[Item]:
+    """Return up to n buildings that the ranking has no evidence for, once there is a ranking.
+
+    First the highest score of each scene in which too little is answered, the largest scene first, then buildings that no pre
+    scene shows although the ranking uses pre bands.
+    """
+    shown = facts.get("post_scene")
+    if now.scores is None or shown is None or n < 1:
+        return []
+    is_free = ~(now.is_answered | is_shown) & np.isfinite(now.scores)
+    scene = np.array([one or "" for one in shown], np.str_)
+    found: dict[int, str] = {}
+    names, sizes = np.unique(scene[scene != ""], return_counts=True)
+    for name in names[np.argsort(-sizes, kind="stable")].tolist() if len(names) > 1 else []:
+        here = scene == name
+        if now.teaches.is_positive[here].any() or now.teaches.is_not_damaged[here].sum() >= assessability.LEAST_ANSWERS:
+            continue
+        rows = np.flatnonzero(here & is_free)
+        if len(rows) and len(found) < n:
+            found[int(rows[now.scores[rows].argmax()])] = f"too few answers in scene {name} to rank it"
+    for row in np.flatnonzero((assessability.reasons(facts) == "no_pre_image") & is_free)[: n - len(found)].tolist():
+        found.setdefault(row, "no pre-event image: the ranking has nothing to compare")
+    return [Item(row, "explore", why) for row, why in found.items()]
+
+
+def _to_confirm(layout: Layout, now: LabelState, is_shown: NDArray[np.bool_]) -> list[Item]:
+    """Return up to a queue of buildings that somebody answered in the round before, damaged ones first."""
+    found = rounds.read(layout)
+    if found.number == 1:
+        return []
+    before = {building: one.label for building, one in rounds.last_of_each(found).items() if one.label is not None}
+    is_done = now.is_answered | is_shown
+    waiting = [row for row, building in enumerate(now.ids) if building in before and not is_done[row]]
+    waiting.sort(key=lambda row: before[now.ids[row]] != "positive")
+    return [
+        Item(row, "exploit", f"{LABEL_WORDS[str(before[now.ids[row]])]} in round {found.number - 1}; look again")
+        for row in waiting[:LENGTH]
+    ]
+
+
+def _sample(arrays: dict[str, NDArray[Any]]) -> progress.Audit | None:
+    if "rows" not in arrays:
+        return None
+    of_audit = {name: value for name, value in arrays.items() if name not in ("is_shown", "recent")}
+    return progress.Audit(**{**of_audit, "n_drawn": int(arrays["n_drawn"])})  # type: ignore[arg-type]

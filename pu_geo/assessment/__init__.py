@@ -1,0 +1,1 @@
+"""Random checks, audits and thresholds."""

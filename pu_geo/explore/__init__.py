@@ -1,0 +1,1 @@
+"""Embeddings, clusters, outliers and discovery."""

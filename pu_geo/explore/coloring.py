@@ -1,0 +1,235 @@
+"""What the dots of the Explore screen can be colored by, and the values that each building has of it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo import wording
+from pu_geo.answers import ranking
+from pu_geo.explore.exploring import is_run
+from pu_geo.store import areas, contents, decisions, discoveries, labels, population, runs, store
+from pu_geo.store.chosen import threshold
+from pu_geo.store.layout import Layout
+
+MOST_CATEGORIES = 12
+OTHER = "other"
+NEAR_THRESHOLD = "Uncertainty: rank distance to the threshold"
+AGAINST_LIVE = "Uncertainty: ranks, run against live ranking"
+_MOST_ATTRIBUTES = 60
+_AREA, _ATTRIBUTE = "area:", "attribute:"
+_LEAST_APART = 0.02  # of all places, at which the color of most disagreement is reached
+_ENDS = (1, 99)  # percentiles between which colors change; one huge building shall not gray all others
+Color = Literal["labels", "scores", "categories", "numbers"]
+
+
+@dataclass(frozen=True)
+class Coloring:
+    """Values of all buildings that dots are colored by.
+
+    Attributes:
+        by: one of the keys of `choices`.
+        kind: "labels" and "scores" are known to the browser already and bring no values.
+        names: of the categories, by code; the last one is "other" where there are too many.
+        values: float32 [M] in the order of the map's geometry: codes of categories, or numbers; NaN where there is none.
+        low, high: numbers between which colors change.
+        ends: how these two are written.
+        v: changes with the values and the order of the footprints.
+        waits_for: score id of a live ranking that has yet to rank all buildings: there are no values until it has.
+    """
+
+    by: str
+    title: str
+    kind: Color
+    names: Sequence[str] = ()
+    values: NDArray[np.float32] | None = None
+    low: float = 0.0
+    high: float = 1.0
+    ends: tuple[str, str] = ("0", "1")
+    v: str = "1"
+    waits_for: str = ""
+
+
+def choices(layout: Layout) -> dict[str, str]:
+    """Return what dots can be colored by: key -> words, the usual ones first."""
+    with store.connect(layout) as db:
+        layers, names = list(areas.layers(db)), contents.attribute_names(db)
+        has_types = bool(discoveries.types(db))
+    found = {
+        "label": "Label", "score": "Score", "near": "Uncertainty: near the threshold",
+        "disagreement": "Uncertainty: run against live ranking", "cluster": "PUPL cluster",
+    }  # fmt: skip
+    if has_types:
+        found["type"] = "Discovered type"
+    if discoveries.all_facts(layout):
+        found["groups"] = "Groups of the newest discovery"
+    found["size"] = "Footprint area"
+    found |= {f"{_AREA}{layer}": f"Area: {layer}" for layer in layers}
+    return found | {f"{_ATTRIBUTE}{name}": f"Attribute: {name}" for name in names[:_MOST_ATTRIBUTES]}
+
+
+def coloring(layout: Layout, run_id: str, by: str) -> Coloring | None:
+    """Return what the buildings of a run have of one of `choices`; None if it is none of them, or there is no such run."""
+    if by in ("label", "score"):
+        return Coloring(by, by.capitalize(), "labels" if by == "label" else "scores")
+    if not is_run(layout, run_id):
+        return None
+    with store.connect(layout) as db:
+        place = contents.geometry_v(db)
+        stamps = [place, db.execute("SELECT ifnull(max(fid), 0) FROM areas").fetchone()[0]]
+        if by in ("type", "groups"):
+            stamps.append(decisions.last_decision(db))
+        if by == "type":
+            stamps.append(hashlib.sha256(repr(labels.moment(db)).encode()).hexdigest()[:12])
+    if by in ("near", "disagreement"):
+        return _uncertainty(layout, run_id, by, place)
+    if by == "groups":
+        stamps += [facts["discovery"] for facts in discoveries.all_facts(layout)[:1]]
+    return _coloring(layout, run_id, by, "-".join(map(str, stamps)))
+
+
+@lru_cache(maxsize=16)
+def _coloring(layout: Layout, run_id: str, by: str, v: str) -> Coloring | None:
+    words = choices(layout).get(by)
+    if words is None:
+        return None
+    if by == "cluster":
+        is_damaged = (np.asarray(runs.array(layout, run_id, "clusters")) == 1).astype(np.float32)
+        values = ranking.in_map_order(layout, runs.building_ids_of(layout, run_id), is_damaged)
+        return Coloring(by, words, "categories", ("other cluster", "cluster of the damaged"), values, v=v)
+    with store.connect(layout) as db:
+        if by == "size":
+            return _numbers(by, "Footprint area, m²", contents.areas_m2(db), v, lambda value: f"{value:,.0f}")
+        if by == "type":
+            return _categories(by, words, _types(db), v)
+        if by == "groups":
+            return _categories(by, words, _groups(layout, db), v)
+        if by.startswith(_AREA):
+            return _categories(by, words, _area_names(db, by.removeprefix(_AREA)), v)
+        return of_values(by, words, contents.attribute_values(db, by.removeprefix(_ATTRIBUTE)), v)
+
+
+def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
+    """Color by how little a run's answer is certain: both are differences of ranks, as a share of all buildings that have one.
+
+    "near": 0 for the building at the threshold, and less the more places it is away from there. "disagreement": places between
+    the run and the live ranking of the labels of this moment; none before that has all, as others keep scores by earlier labels.
+    """
+    now_here = population.of_run(layout, store.call(layout, runs.find, run_id))
+    scores = now_here.scores[np.isfinite(now_here.exact)]
+    here = np.where(np.isfinite(now_here.exact), (now_here.ranks() - 0.5) / max(len(scores), 1), np.nan)
+    if by == "near":
+        limit = threshold(layout, run_id).value
+        flagged = float((scores >= limit).mean()) if len(scores) else 0.0
+        title, ends = NEAR_THRESHOLD, ("far away", "at the threshold")
+        values = (-np.abs(here - flagged)).astype(np.float32)
+        return Coloring(by, title, "numbers", (), values, -0.5, 0.0, ends, f"{limit:.4f}-{place}")
+    now = ranking.rank_now(layout)
+    sent = None if now is None or not now.is_complete else ranking.scores_for_browser(layout, now.score_id)
+    live = np.full(len(here), np.nan) if sent is None else np.frombuffer(sent, "<f4").astype(np.float64)
+    known = ~np.isnan(live)
+    places = np.full(len(live), np.nan)
+    places[known] = (runs.ranks(live[known].astype(np.float32)) - 0.5) / max(int(known.sum()), 1)
+    difference = np.abs(here - places)
+    there = difference[~np.isnan(difference)]
+    high = max(float(np.percentile(there, _ENDS[1])), _LEAST_APART) if len(there) else _LEAST_APART
+    ends = ("same rank", f"≥ {wording.percent(round(high, 2))} difference")
+    v = f"{'none' if now is None else now.score_id}-{place}"
+    waits_for = "" if now is None or now.is_complete else now.score_id
+    return Coloring(by, AGAINST_LIVE, "numbers", (), difference.astype(np.float32), 0.0, high, ends, v, waits_for)
+
+
+def _types(db: sqlite3.Connection) -> list[str | None]:
+    """Return the discovered type of each building, of several the newest; None where a person saw no damage, or nothing."""
+    found = discoveries.type_of(db)
+    for building, label in labels.current_labels(db).items():
+        if label in ("not_damaged", "not_assessable"):
+            found.pop(building, None)
+    return [found.get(building) for building in contents.building_ids(db)]
+
+
+def _groups(layout: Layout, db: sqlite3.Connection) -> list[str | None]:
+    """Return the group of each building in the newest discovery, by the number that people see; of merged ones the first."""
+    found = discoveries.load(layout, "latest")
+    review = discoveries.review_of(db, found.id)
+    first_of = {number: joined[0] + 1 for joined in review.joined(found.facts["n_groups"]) for number in joined}
+    words = {number: f"Group {first}" for number, first in first_of.items() if number not in review.dropped}
+    groups = dict(zip(found.building_ids, found.groups.tolist(), strict=True))
+    return [words.get(groups.get(building, -1)) for building in contents.building_ids(db)]
+
+
+def _area_names(db: sqlite3.Connection, layer: str) -> list[str | None]:
+    """Return the name of the area around the middle of each building."""
+    found = areas.load_areas(db, layer)
+    middles = shapely.points(contents.centers(db)[1])
+    area, row = shapely.STRtree(middles).query(shapely.from_wkb(found.wkb), predicate="intersects")
+    name_of = dict(zip(row.tolist(), area.tolist(), strict=True))
+    return [found.names[name_of[i]] if i in name_of else None for i in range(len(middles))]
+
+
+def of_values(by: str, title: str, values: Sequence[object], v: str) -> Coloring:
+    """Color by an attribute: by numbers or dates where all values are such and there are many, else by category."""
+    there = [value for value in values if value is not None and value != ""]
+    distinct = set(map(str, there))
+    if len(distinct) > MOST_CATEGORIES:
+        for read, write in ((_number, _short), (_day, lambda day: date.fromordinal(round(day)).isoformat())):
+            numbers = [read(value) for value in values]
+            if sum(not math.isnan(number) for number in numbers) == len(there):
+                return _numbers(by, title, np.array(numbers), v, write)
+    return _categories(by, title, [None if value is None or value == "" else str(value) for value in values], v)
+
+
+def _number(value: object) -> float:
+    try:
+        number = float(value) if isinstance(value, (int, float, str)) and not isinstance(value, bool) else math.nan
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _day(value: object) -> float:
+    try:
+        return float(datetime.fromisoformat(value).toordinal()) if isinstance(value, str) else math.nan
+    except ValueError:
+        return math.nan
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.3g}"
+
+
+def _numbers(by: str, title: str, values: NDArray[np.float64], v: str, write: Any) -> Coloring:
+    there = values[~np.isnan(values)]
+    low, high = np.percentile(there, _ENDS).tolist() if len(there) else (0.0, 1.0)
+    is_cut = len(there) and (there.min() < low or there.max() > high)
+    ends = (f"≤ {write(low)}", f"≥ {write(high)}") if is_cut else (write(low), write(high))
+    return Coloring(by, title, "numbers", (), values.astype(np.float32), low, high, ends, v)
+
+
+def _categories(by: str, title: str, values: Sequence[str | None], v: str) -> Coloring:
+    """Return a code for each of the most frequent values, in the order of the alphabet; all others share one."""
+    counts = Counter(value for value in values if value is not None)
+    most = MOST_CATEGORIES if len(counts) > MOST_CATEGORIES else len(counts)
+    names = sorted(name for name, _ in counts.most_common(most))
+    codes = {name: float(code) for code, name in enumerate(names)}
+    if len(counts) > most:
+        names.append(OTHER)
+    found = [math.nan if value is None else codes.get(value, float(most)) for value in values]
+    return Coloring(by, title, "categories", names, np.array(found, np.float32), v=v)
+
+
+def values_for_browser(layout: Layout, run_id: str, by: str) -> bytes | None:
+    """Return the values of a coloring, little-endian float32 [M]; None where there are none."""
+    found = coloring(layout, run_id, by)
+    return None if found is None or found.values is None else found.values.astype("<f4").tobytes()

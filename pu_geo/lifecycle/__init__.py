@@ -1,0 +1,1 @@
+"""A project as a whole: create, open, copy, back up, restore, remove, next round, doctor."""

@@ -1,0 +1,1 @@
+"""The damage map, its types and areas, versions, exports and report."""

@@ -1,0 +1,1 @@
+"""Trainings and what they make: runs, models, cards, comparisons."""

@@ -1,0 +1,1 @@
+"""Imagery and outlines up to features: scene files, layers, grid, alignment, chips."""

@@ -1,0 +1,489 @@
+"""Everything between imagery and the first click: one chip per footprint, how much of it is hidden, and frozen features.
+
+A building and its chip's window are hidden by the scenes' borders, missing data, clouds. The features are those that ranker and
+quick presets use.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.analysis import assessability, sensors
+from pu_geo.errors import ImageryError
+from pu_geo.features.bank import N_VIEWS, fit_default
+from pu_geo.files import atomic_write, remove_path
+from pu_geo.geo.alignment import metres_per_px
+from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask, whole_pixels
+from pu_geo.geo.raster import clouds
+from pu_geo.geo.raster.mosaic import FILLS, Mosaic
+from pu_geo.geo.raster.placement import shares_outside
+from pu_geo.geo.sheets import write_chip_sheets
+from pu_geo.records import FootprintTable, Grid, Layer, Scene, View, scene_fingerprint
+from pu_geo.scale import chips as chips_on_cluster
+from pu_geo.scale import cluster as clusters
+from pu_geo.scale import shards
+from pu_geo.scenes import outlines as map_outlines
+from pu_geo.scenes import scene_files
+from pu_geo.scenes.align_job import align, check_footprints
+from pu_geo.scenes.features_job import transform
+from pu_geo.scenes.footprints_job import add_footprints
+from pu_geo.scenes.layers import n_missing
+from pu_geo.scenes.layers_job import add_layer
+from pu_geo.scenes.scenes_job import add_scenes
+from pu_geo.store import alignment, contents, feature_sets, freshness, runs, store
+from pu_geo.store.chosen import reasons_by_chips
+from pu_geo.store.job import Job, Part
+from pu_geo.store.layout import RCF, Layout, new_array, write_facts
+
+Bands = Literal["auto", "pre+post", "post"]
+MOST_WITHOUT_PRE = 0.02
+"""Share of buildings without a pre image up to which "auto" keeps the pre bands; these few are then not assessed."""
+DECIMALS = 4
+BATCH = 512
+MOST_SAMPLED = 500  # chips of a scene that show what is usual in it
+
+
+def chip(
+    job: Job, *, size_px: int = 64, bands: Bands = "auto", views: int = N_VIEWS, cluster: str = ""
+) -> dict[str, object]:  # fmt: skip
+    """Cut chips, write their contact sheets, and compute features of augmented views, 17 where nobody asks for fewer.
+
+    Bands of layers follow those of pre and post; a building that a layer does not show is marked as missing there, see
+    `contents.is_missing`. Layers are co-registered with post by definition, so they are cut where post is, those dated before the event
+    too. Everything else here, hidden shares, sheets, groups and features "rcf", is of pre and post alone.
+
+    Where the scenes have been aligned, each pre chip is cut from the post chip's place in the pre scenes; they are
+    aligned again where scenes or footprints came since.
+
+    Features are made of what every building shows. Where pre scenes leave out more than 2 % of the buildings that the post
+    scenes show, "auto" makes them of the post bands alone, for all buildings: a blank pre chip is no evidence, and two rankings
+    joined by rank found as much without pre, and less with it (Joplin halves, 5 draws: AP .96 for all by post, .95 joined).
+    Chips that are hidden have no part in filters and statistics.
+
+    Args:
+        size_px: side of a chip, pixels.
+        bands: "pre+post" (6 bands), "post" (3 bands), or "auto".
+        views: of each chip, that features are computed of; rankings need one, NcPU and PUCL more.
+        cluster: of Dask, which cuts chips and computes features, see `scale.cluster.FORMS`; "" for this process alone.
+
+    Returns:
+        {"chip_set", "n", "size_px", "bands", "bands_why": why "auto" left the pre bands out, "n_nodata": chips that no post
+        scene covers in full, "n_moved": chips of which pre was moved by at least a pixel, "n_not_assessed": {reason: buildings
+        that the imagery hides}, "n_without_pre": buildings that no pre scene shows, or clouds hide before the event,
+        "n_missing": {layer: buildings without it}, "n_sensors": groups of scenes too different for scores to carry over, "features_note": that the chosen features have to
+        be made again, "" where they are "rcf" or there}
+
+    Raises:
+        ImageryError: for other bands, if pre bands are wanted and there is no pre scene, or if the file of a scene that is needed
+            is missing or changed.
+        FootprintError: if there are no footprints.
+    """
+    if bands not in get_args(Bands):
+        raise ImageryError(f"Bands are {bands!r}; these are possible: {', '.join(get_args(Bands))}.", "Name one of them.")
+    with clusters.of_job(cluster, job.folder, job.echo) as on:
+        return _chip(job, size_px, bands, views, on)
+
+
+def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.JobCluster | None) -> dict[str, object]:
+    """Do what `chip` does, in this process or on the cluster of the job."""
+    with store.connect(job.layout) as db:
+        grid, scenes, table, layers = contents.grid(db), contents.scenes(db), contents.footprints(db), contents.layers(db)
+    is_auto = bands == "auto"
+    if is_auto:
+        bands = "pre+post" if any(scene.role == "pre" for scene in scenes) else "post"
+    _check(table, scenes, bands, size_px)
+    needed = [scene for scene in scenes if scene.role == "post" or bands == "pre+post"]
+    needed += [scene for layer in layers for scene in layer.scenes]
+    scene_files.require(job.layout, needed, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
+    scenes, layers = store.call(job.layout, contents.scenes), store.call(job.layout, contents.layers)
+    shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
+    files, n_dates = [*scenes, *(scene for layer in layers for scene in layer.scenes)], 2 if bands == "pre+post" else 1
+    chip_set = _chip_set_id(table, files, grid, bands, size_px, shift_px)
+    windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, n_dates + len(layers))
+    share = _cut(job, chip_set, windows, outlines, scenes, layers, grid, size_px, shift_px, cluster)
+    nodata_share = share[:, n_dates - 1]
+    n_moved = 0 if shift_px is None else int(shift_px.any(axis=1).sum())
+    facts: dict[str, Any] = {"bands": bands, **_views(layers, bands, outlines.missing[:, n_dates:])}
+    chips = contents.optical(np.load(job.layout.chips(chip_set), mmap_mode="r"), facts)
+    facts |= {
+        "size_px": size_px,
+        "building_ids": list(table.building_ids),
+        **_hidden(job.layout, windows, scenes, grid, chips, nodata_share, outlines, shift_px),
+        "pre_nodata_share": _rounded(share[:, 0]) if bands == "pre+post" else None,
+        "n_moved": n_moved,
+    }
+    why = _why_post_alone(facts) if is_auto else ""
+    used = _chip_set_id(table, files, grid, "post", size_px, None, is_hidden_by_both=True) if why else chip_set
+    drawn = job.part(0.15, 0.2, "contact sheets of chips")
+    facts["sheets"] = write_chip_sheets(chips, job.layout.sheets(used), report=drawn)  # with pre, where some have it
+    if why:
+        every = _without_pre(job, chip_set, used)
+        facts |= {"bands": "post", "bands_why": why, **_views(layers, "post", outlines.missing[:, n_dates:])}
+        chips = contents.optical(every, facts)
+    chip_set = used
+    is_visible = assessability.reasons(facts) == ""
+    facts |= _groups(chips, facts, is_visible)
+    group = np.asarray(facts["sensor_group"], np.int64)
+    matched = _compute_features(job, chip_set, chips, is_visible, group, views, cluster)
+    facts["matched_groups"] = list(matched)
+    shown = {scene.scene_id for scene in files if scene.role != "pre" or facts["bands"] == "pre+post"}
+    facts["made_from"] = store.call(job.layout, freshness.made_from, job.layout, shown, table.building_ids)
+    finished = [job.layout.chips(chip_set), job.layout.features(chip_set), job.layout.filters(chip_set)]
+    finished += sorted(job.layout.sheets(chip_set).glob("*.jpg"))
+    write_facts(job.layout.chip_facts(chip_set), facts, [path for path in finished if path.is_file()])
+    with store.connect(job.layout) as db, store.transaction(db):
+        contents.add_chip_set(db, chip_set, facts["bands"], size_px, len(table.building_ids))
+        renew_reasons(db, job.layout, chip_set)
+    map_outlines.first_part(job.layout)  # else the first who opens the map would wait for them
+    shards.remove(job.folder)
+    made = {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": facts["bands"], "bands_why": why}
+    hidden = {
+        "n_not_assessed": assessability.counts(assessability.reasons(facts)),
+        "n_without_pre": int((assessability.lacks_pre(facts) & (assessability.hidden_after(facts) == "")).sum()),
+        "n_missing": n_missing(facts),
+        "n_sensors": int(max(facts["sensor_group"], default=0)) + 1,
+        "features_note": store.call(job.layout, feature_sets.in_use, job.layout, chip_set).note,
+    }
+    return {**made, "n_nodata": int((nodata_share > 0).sum()), "n_moved": n_moved, **hidden}
+
+
+def _why_post_alone(facts: Mapping[str, Any]) -> str:
+    """Return why features are made of the post bands alone, in one sentence; "" where pre scenes show nearly all buildings."""
+    if facts["bands"] == "post":
+        return ""
+    is_shown = assessability.hidden_after(facts) == ""
+    n_lacking, n = int((assessability.lacks_pre(facts) & is_shown).sum()), int(is_shown.sum())
+    if n_lacking <= MOST_WITHOUT_PRE * n:
+        return ""
+    return (
+        f"The pre-event scenes do not show {n_lacking:,} of {n:,} buildings, so the ranking uses the post-event scenes alone, "
+        "for all buildings."
+    )
+
+
+_OF_FILE = ("scene_id", "sha256", "date", "gsd_m", "nodata")  # what facts say of each file of a layer
+
+
+def _views(layers: Sequence[Layer], bands: str, missing: NDArray[np.float32]) -> dict[str, object]:
+    """Return what a chip set's facts say of its layers: "views", "view_missing" and "scaling"; nothing without layers.
+
+    Args:
+        missing: float32 [N, L], share of each outline that a layer does not show.
+    """
+    if not layers:
+        return {}
+    views = list(contents.views_of({"bands": bands}))
+    for layer in layers:
+        start = views[-1].stop
+        views.append(View(layer.name, layer.when, start, start + layer.bands))
+    scaling = {
+        layer.name: {
+            "bands": [[*pair] for pair in layer.scaling], "unit": layer.unit, "kind": layer.kind,
+            "dtype": layer.scenes[0].dtype, "nodata": layer.nodata,
+            "files": [{name: getattr(scene, name) for name in _OF_FILE} for scene in layer.scenes],
+        }
+        for layer in layers
+    }  # fmt: skip
+    shares = {layer.name: _rounded(missing[:, k]) for k, layer in enumerate(layers)}
+    return {"views": [asdict(view) for view in views], "view_missing": shares, "scaling": scaling}
+
+
+def _without_pre(job: Job, chip_set: str, new: str) -> NDArray[np.uint8]:
+    """Store the bands of a chip set [N, B, H, W] but those of pre as another one; return its chips, uint8 [N, B - 3, H, W]."""
+    chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
+    with new_array(job.layout.chips(new), np.uint8, (len(chips), chips.shape[1] - 3, *chips.shape[2:])) as out:
+        out[:] = chips[:, 3:]
+    is_kept = store.call(job.layout, contents.has_chip_set, chip_set)
+    if not is_kept:
+        remove_path(job.layout.chips(chip_set))
+    kept: NDArray[np.uint8] = np.load(job.layout.chips(new), mmap_mode="r")
+    return kept
+
+
+def _groups(chips: NDArray[np.uint8], facts: Mapping[str, Any], is_visible: NDArray[np.bool_]) -> dict[str, list[int]]:
+    """Return the sensor group and the look group of every building, see `analysis.sensors`."""
+    roles = ("pre", "post") if assessability.needs_pre(facts) else ("post",)
+    shown = {role: facts[f"{role}_scene"] for role in roles}
+    return {
+        name: sensors.sensor_groups(chips, shown, facts["scenes"], is_visible, bounds).tolist()
+        for name, bounds in (("sensor_group", sensors.SENSOR), ("look_group", sensors.APPEARANCE))
+    }
+
+
+def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px: int) -> None:
+    check_footprints(table, "cut chips for")
+    if bands == "pre+post" and not any(scene.role == "pre" for scene in scenes):
+        raise ImageryError(
+            "Chips of pre and post bands were asked for, but this project has no pre-event scene.",
+            "Add one, or cut chips of the post-event scene alone (`--bands post`).",
+        )
+    if not 16 <= size_px <= 256:
+        raise ImageryError(f"Chips of {size_px} px were asked for; 16 to 256 px work.", "Choose 64 px if in doubt.")
+
+
+def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float64] | None:
+    """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if the scenes were never aligned.
+
+    An alignment that scenes or footprints came after is made anew.
+    """
+    found = alignment.load(job.layout, table.building_ids, scenes)
+    if found is None and alignment.path_of(job.layout).is_file():
+        align(Part(job, 0.0, 0.05))
+        found = alignment.load(job.layout, table.building_ids, scenes)
+    if found is None:
+        return None
+    return np.asarray(np.rint(np.stack([found.dx_m, found.dy_m], axis=1) / metres_per_px(grid)), dtype=np.float64)
+
+
+def _chip_set_id(
+    table: FootprintTable, scenes: Sequence[Scene], grid: Grid, bands: Bands, size_px: int,
+    shift_px: NDArray[np.float64] | None, *, is_hidden_by_both: bool = False,
+) -> str:  # fmt: skip
+    """Name a chip set after what it is made from, so that the same input gives the same name.
+
+    Args:
+        scenes: those of layers, too.
+        is_hidden_by_both: of post bands, whose hidden shares were found by comparing both dates.
+    """
+    digest = hashlib.sha256()
+    for text in [*table.building_ids, *map(scene_fingerprint, scenes), json.dumps(asdict(grid))]:
+        digest.update(text.encode())
+    for wkb in table.wkb:
+        digest.update(wkb)
+    if is_hidden_by_both:
+        digest.update(b"seen with pre")
+    if shift_px is not None and shift_px.any():
+        digest.update(shift_px.astype("<i4").tobytes())
+    return f"{bands.replace('+', '')}-{size_px}-{digest.hexdigest()[:8]}"
+
+
+def _cut(
+    job: Job, chip_set: str, windows: NDArray[np.float64], outlines: Outlines, scenes: Sequence[Scene],
+    layers: Sequence[Layer], grid: Grid, size_px: int, shift_px: NDArray[np.float64] | None,
+    cluster: clusters.JobCluster | None,
+) -> NDArray[np.float32]:  # fmt: skip
+    """Cut and store the chips, of pre too where outlines are judged on both dates; return what `cut_chips` does."""
+    n, n_dates = len(outlines.shapes), outlines.missing.shape[1] - len(layers)
+    n_bands = 3 * n_dates + sum(layer.bands for layer in layers)
+    report = job.part(0.0, 0.15, f"cutting {n} chips")
+    pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
+    if cluster:
+        mosaics: dict[str, list[Sequence[Scene]]] = {
+            "pre": [pre_scenes] if n_dates == 2 else [],
+            "post": [post_scenes],
+            "layers": [one.scenes for one in layers],
+        }
+        with new_array(job.layout.chips(chip_set), np.uint8, (n, n_bands, size_px, size_px)) as out:
+            return chips_on_cluster.cut(
+                windows, outlines, mosaics, grid, shift_px, out, quicklooks=job.layout.quicklooks, cluster=cluster,
+                report=report, is_cancelled=job.is_cancelled,
+            )  # fmt: skip
+    fills = job.layout.quicklooks / FILLS
+    with (
+        new_array(job.layout.chips(chip_set), np.uint8, (n, n_bands, size_px, size_px)) as out,
+        Mosaic(post_scenes, grid, fills=fills, decode_threads=1) as post,
+        Mosaic(pre_scenes, grid, fills=fills, decode_threads=1) if n_dates == 2 else nullcontext() as pre,
+        ExitStack() as stack,
+    ):
+        opened = [stack.enter_context(Mosaic(layer.scenes, grid, decode_threads=1)) for layer in layers]
+        return cut_chips(
+            pre, post, windows, size_px, out, layers=opened,
+            pre_shift_px=shift_px, outlines=outlines, report=report, is_cancelled=job.is_cancelled,
+        )  # fmt: skip
+
+
+def _compute_features(
+    job: Job, chip_set: str, chips: NDArray[np.uint8], is_visible: NDArray[np.bool_], group: NDArray[np.int64], n_views: int,
+    cluster: clusters.JobCluster | None,
+) -> tuple[int, ...]:  # fmt: skip
+    """Compute and store the features of all chips; return the sensor groups that were matched to the largest one.
+
+    Args:
+        is_visible: bool [N]; filters and statistics come from these alone (from all, where nothing is visible).
+        group: int64 [N], sensor group of each building.
+    """
+    rows = np.flatnonzero(is_visible) if is_visible.any() else np.arange(len(chips))
+    bank = fit_default(chips, rows)
+    feature_sets.write_maker(job.layout, chip_set, RCF, bank.state())
+    with feature_sets.new_views(job.layout, chip_set, RCF, (n_views, len(chips), bank.n_features)) as out:
+        words = f"features of {len(chips)} chips in {n_views} views"
+        transform(job, bank, job.layout.chips(chip_set), chips, out, words, (0.2, 1.0), cluster=cluster)
+        return sensors.match_groups(out, group, is_visible)
+
+
+def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None:
+    """Store anew why buildings are not assessed, for runs made of chips that were cut again: more may be known of them now."""
+    for run in runs.all_runs(db):
+        if run.chip_set == chip_set and runs.reasons(db, run.run_id) is not None:
+            runs.put_reasons(db, run.run_id, reasons_by_chips(layout, run) or {})
+
+
+def prepare(
+    job: Job, *, pre: Sequence[str], post: Sequence[str], footprints: Sequence[str],
+    layers: Sequence[Mapping[str, Any]] = (), bands: Bands = "auto", size_px: int = 64, copy_sources: bool = False,
+) -> dict[str, object]:  # fmt: skip
+    """Add scenes, layers and footprints, align pre with post, then cut chips and compute features.
+
+    Args:
+        layers: what `add_layer` takes of each: {"name", "paths", "when", "kind"}.
+        copy_sources: first copy the scenes into the project folder (used for the sample event, which may move).
+
+    Returns:
+        what the parts returned: {"scenes", "layers", "footprints", "alignment", "chips"}
+    """
+    if copy_sources:
+        pre, post = ([_copied(job, path) for path in paths] for paths in (pre, post))
+        layers = [{**layer, "paths": [_copied(job, path) for path in layer["paths"]]} for layer in layers]
+    scenes = add_scenes(Part(job, 0.0, 0.12 if layers else 0.15), pre=pre, post=post)
+    named = [add_layer(Part(job, 0.12, 0.15), **layer) for layer in layers]
+    added = [add_footprints(Part(job, 0.15, 0.2), path=path) for path in footprints]
+    shifts = align(Part(job, 0.2, 0.3)) if pre and bands != "post" else None
+    chips = chip(Part(job, 0.3, 1.0), size_px=size_px, bands=bands)
+    return {"scenes": scenes, "layers": named, "footprints": added, "alignment": shifts, "chips": chips}
+
+
+def _copied(job: Job, path: str) -> str:
+    source = Path(path)
+    target = job.layout.path("sources") / source.name
+    with atomic_write(target) as temporary:
+        shutil.copyfile(source, temporary)
+    return str(target)
+
+
+# How much of each building and of its chip's window is hidden, and how
+
+
+def _rounded(shares: NDArray[np.floating]) -> list[float]:
+    return [round(float(one), DECIMALS) for one in shares]
+
+
+@dataclass(frozen=True)
+class _Date:
+    """The chips of one date.
+
+    Attributes:
+        scenes: of this date, in the mosaic's order.
+        chips, other: uint8 [N, 3, S, S] of this date, and of the other one or None.
+        shapes: outlines in grid pixels, [N].
+        scene: int64 [N], which of the scenes shows most of each outline; -1 for none.
+        shift_px: float64 [N, 2], by which this date's content was moved.
+        cells: thick clouds; None where they cannot be found.
+    """
+
+    scenes: Sequence[Scene]
+    chips: NDArray[np.uint8]
+    other: NDArray[np.uint8] | None
+    shapes: NDArray[np.object_]
+    scene: NDArray[np.int64]
+    shift_px: NDArray[np.float64]
+    cells: clouds.CloudCells | None
+
+
+def _hidden(
+    layout: Layout, windows: NDArray[np.float64], scenes: Sequence[Scene], grid: Grid, chips: NDArray[np.uint8],
+    nodata_share: NDArray[np.float32], outlines: Outlines, pre_shift_px: NDArray[np.float64] | None,
+) -> dict[str, object]:  # fmt: skip
+    """Return what a chip set's facts say of hidden windows, and of each building itself on each date that its chips show.
+
+    See `analysis.assessability.hidden_parts`.
+
+    Args:
+        windows: float64 [N, 4] from `chip_windows`.
+        chips: uint8 [N, 6 or 3, S, S], pre bands first.
+        nodata_share: float32 [N], 0..1, from `cut_chips`.
+        outlines: filled in by `cut_chips`.
+        pre_shift_px: float64 [N, 2], by which the content of pre moves; None where it stays.
+
+    Returns:
+        "nodata_share", and "outside_share"; "cloud_share" and, with a pre scene, "pre_cloud_share", where clouds can be found.
+        "post_outline", and "pre_outline" for chips with pre bands: {"outside", "nodata", "cloud"}, each [N], the share of
+        the outline that lies beyond all scenes, that has no data within them, and that clouds hide; they do not overlap.
+        "post_scene", "pre_scene": the scene that shows most of it, or None. "scenes": what these scenes are, by id.
+    """
+    stay = np.zeros((len(windows), 2))
+    shifts = {"pre": stay if pre_shift_px is None else pre_shift_px, "post": stay}
+    cells = {role: clouds.cloud_cells(layout.quicklooks / role, grid.gsd_m) for role in shifts}
+    of_role = {role: [scene for scene in scenes if scene.role == role] for role in shifts}
+    low, high = windows[:, :2], windows[:, :2] + windows[:, 2:]
+    outside = np.minimum(shares_outside(shapely.box(*low.T, *high.T), of_role["post"], grid), nodata_share)
+    facts: dict[str, object] = {"nodata_share": _rounded(nodata_share), "outside_share": _rounded(outside)}
+    for key, role, most in (("cloud_share", "post", 1 - nodata_share), ("pre_cloud_share", "pre", np.float32(1))):
+        if (thick := cells[role]) is not None:
+            own = np.concatenate([windows[:, :2] - shifts[role], windows[:, 2:]], axis=1)
+            facts[key] = _rounded(np.minimum(thick.shares(own), most))
+    roles = ["pre", "post"] if chips.shape[1] == 6 else ["post"]
+    for k, role in enumerate(roles):
+        of_date, scene, missing = of_role[role], outlines.scene[:, k], outlines.missing[:, k]
+        other = chips[:, 3 - 3 * k : 6 - 3 * k] if len(roles) == 2 else None
+        date = _Date(of_date, chips[:, 3 * k : 3 * k + 3], other, outlines.shapes, scene, shifts[role], cells[role])
+        beyond = np.minimum(shares_outside(_moved(outlines.shapes, -shifts[role]), of_date, grid), missing)
+        cloud = np.minimum(_cloud_shares(date, windows, grid), 1 - missing)
+        shares = {"outside": beyond, "nodata": missing - beyond, "cloud": cloud}
+        facts[f"{role}_outline"] = {key: _rounded(values) for key, values in shares.items()}
+        facts[f"{role}_scene"] = [of_date[n].scene_id if n >= 0 else None for n in scene.tolist()]
+    facts["scenes"] = {
+        scene.scene_id: {name: getattr(scene, name) for name in ("role", "sha256", "date", "gsd_m", "dtype", "stretch")}
+        for scene in scenes
+        if scene.role in roles
+    }
+    return facts
+
+
+def _moved(shapes: NDArray[np.object_], by_px: NDArray[np.float64]) -> NDArray[np.object_]:
+    """Return shapes, each moved by its own (columns, rows), float64 [N, 2]."""
+    if not by_px.any():
+        return shapes
+    xy, of_shape = shapely.get_coordinates(shapes, return_index=True)
+    return np.asarray(shapely.set_coordinates(shapes.copy(), xy + by_px[of_shape]), dtype=object)
+
+
+def _cloud_shares(date: _Date, windows: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
+    """Return the share of each outline under cloud on one date, float64 [N], 0..1."""
+    boxes, cells = whole_pixels(windows), date.cells
+    own = np.concatenate([boxes[:, :2] - date.shift_px, boxes[:, 2:] - boxes[:, :2]], axis=1)
+    is_near = np.zeros(len(boxes), dtype=bool) if cells is None else cells.shares(own) > 0
+    usual = _usual(date)
+    least = np.array([scene.least_veil for scene in usual])
+    gsd_m = np.array([scene.gsd_m for scene in date.scenes] or [grid.gsd_m])[date.scene]
+    share = np.zeros(len(boxes))
+    for start in range(0, len(boxes), BATCH):
+        part = np.s_[start : start + BATCH]
+        bands = np.asarray(date.chips[part])
+        for i in np.flatnonzero(is_near[part] | clouds.may_be_veiled(bands, least[part])).tolist():
+            row = start + i
+            size = bands.shape[-1]
+            side_px = (boxes[row, 2:] - boxes[row, :2]) / size
+            outline = outline_mask(date.shapes[row], boxes[row, :2], side_px, (size, size))
+            other = None if date.other is None else np.asarray(date.other[row])
+            side_m = float(side_px.mean()) * grid.gsd_m
+            hidden = clouds.veil(bands[i], other, outline, side_m, max(gsd_m[row], grid.gsd_m), usual[row])
+            if cells is not None and is_near[row]:
+                box, along = boxes[row] - np.tile(date.shift_px[row], 2), (np.arange(size) + 0.5) / size
+                in_cells = cells.at(box[0] + (box[2] - box[0]) * along, box[1] + (box[3] - box[1]) * along)
+                hidden = hidden | in_cells  # of the chip's pixels, bool [size, size]
+            share[row] = hidden[outline].mean() if outline.any() else 0.0
+    return share
+
+
+def _usual(date: _Date) -> NDArray[np.object_]:
+    """Return what is usual in the scene that each chip shows, [N]; found once for each scene, from some of its chips."""
+    usual = np.full(len(date.scene), clouds.Usual(), dtype=object)
+    for number in np.unique(date.scene[date.scene >= 0]).tolist():
+        rows = np.flatnonzero(date.scene == number)
+        chosen = rows[:: -(-len(rows) // MOST_SAMPLED)]
+        sample = np.asarray(date.chips[chosen])
+        rise = 0.0 if date.other is None else clouds.usual_rise(sample, np.asarray(date.other[chosen]))
+        usual[rows] = clouds.Usual(clouds.least_veil(clouds.darkness(sample)), rise)
+    return usual

@@ -1,1 +1,0 @@
-"""What pages and the command line ask for. Answers fast and never imports torch, rasterio, faiss or umap."""

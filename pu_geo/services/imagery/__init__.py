@@ -1,1 +1,0 @@
-"""What the Imagery screen asks for: scenes, footprints, chips, and their quality."""

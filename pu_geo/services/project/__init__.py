@@ -1,1 +1,0 @@
-"""What the Project screen asks for: projects, what people chose in them, and the app itself."""

@@ -1,1 +1,0 @@
-"""What the Train screen asks for: trainings, run cards, comparisons, models."""

@@ -1,1 +1,0 @@
-"""Jobs of the Annotate screen: labels in and out."""

@@ -1,1 +1,0 @@
-"""Jobs of the Damage map screen: the map, its exports, areas, report."""

@@ -1,1 +1,0 @@
-"""Jobs of the Explore screen: UMAP, clusters, outliers, damage types."""

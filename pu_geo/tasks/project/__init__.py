@@ -1,1 +1,0 @@
-"""Jobs of the Project screen: the next round of an event."""

@@ -1,1 +1,0 @@
-"""Jobs of the Train screen: train, apply a model, benchmark."""

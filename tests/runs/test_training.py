@@ -1,0 +1,182 @@
+"""What the Train screen asks for: held-out clicks, types, the start of a training; and models that are handed on."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from cli_parts import CommandLine
+from model_parts import parts, trained, with_chips
+from small_parts import add_chips, click, facts_of, job_of, small_project, unheld_job
+
+from pu_geo import jobs
+from pu_geo.errors import JobError, ModelError, TrainingError
+from pu_geo.methods import catalog
+from pu_geo.runs import models, training
+from pu_geo.runs import train_job as train_task
+from pu_geo.runs.training import TrainingRequest
+from pu_geo.store import events
+from pu_geo.store.layout import Layout
+from pu_geo.training import model_files
+
+
+def test_only_titles_that_are_plain_words_begin_small_in_a_sentence() -> None:
+    found = [catalog.name_within(method) for method in ("propagation", "ncpu", "pucl", "nnpu", "gone", "ranker")]
+    assert found == ["propagated ranking", "NcPU", "PUCL + PUPL", "nnPU", "gone", "instant ranker"]
+
+
+@pytest.fixture
+def clicked(project: Layout) -> Layout:
+    add_chips(project, [f"b{i}" for i in range(20)])
+    click(project, *(f"b{i}" for i in range(8)))
+    return project
+
+
+def test_one_in_five_is_proposed_from_fifty_on(clicked: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [training.proposed_hold_out(n) for n in (0, 49, 50, 99, 500, 5000)]
+    assert found == [0, 0, 10, 19, 100, 100]
+    click(clicked, "b9", label="not_damaged")
+    click(clicked, "b10", label="not_assessable")
+    assert training.data_summary(clicked) == training.DataSummary(8, 10, 1, 1, 20, 0)
+    monkeypatch.setattr(training, "HOLD_OUT_FROM", 5)
+    assert training.data_summary(clicked).n_held_out == 1
+
+
+def test_what_cannot_start_says_why(project: Layout) -> None:
+    assert "no chips yet" in str(training.why_not(project, "ncpu"))
+    add_chips(project, [f"b{i}" for i in range(20)])
+    click(project, *(f"b{i}" for i in range(4)))
+    assert "at least 5 damaged buildings; this project has 4" in str(training.why_not(project, "ncpu"))
+    click(project, "b4")
+    assert training.why_not(project, "ncpu") is None
+    assert "called not damaged; this project has 0" in str(training.why_not(project, "supervised"))
+
+
+def test_too_many_are_refused_before_anything_starts(clicked: Layout) -> None:
+    assert training.why_not(clicked, "ncpu", 3) is None
+    assert "4 held-out clicks would leave 4 of 8" in str(training.why_not(clicked, "ncpu", 4))
+    with pytest.raises(TrainingError, match="4 held-out clicks"):
+        training.start(clicked, TrainingRequest("ncpu", "quick", hold_out=4))
+    assert not jobs.all_jobs(clicked)
+
+
+def test_a_job_keeps_the_request_as_plain_values(clicked: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, object]] = []
+    monkeypatch.setattr(jobs, "start", lambda layout, task, args: asked.append(args) or "id")
+    request = TrainingRequest("ncpu", "quick", 7, {"epochs": "3"}, None, 3)
+    training.start(clicked, request)
+    training.start(clicked, TrainingRequest("ncpu", "quick"))
+    assert asked[0] == {
+        "method": "ncpu", "preset": "quick", "seed": 7, "overrides": {"epochs": "3"}, "types_from": None, "hold_out": 3,
+        "feature_set": "", "devices": 1,
+    }  # fmt: skip
+    assert asked[1]["hold_out"] == 0
+    assert TrainingRequest(**json.loads(json.dumps(asked[0]))) == request
+
+
+def test_types_come_from_answers_grades_and_attributes_of_damaged_buildings(clicked: Layout) -> None:
+    found = [(one.name, one.is_enough) for one in training.type_sources(clicked)]
+    assert found[:2] == [("answers", False), ("grades", False)]
+    with pytest.raises(TrainingError, match="none so far"):
+        training.require(clicked, TrainingRequest("herocon", "quick", types_from="answers"))
+    with pytest.raises(TrainingError, match=r"no clicked|attribute 'roof' with words in it; they have: damage, name"):
+        training.require(clicked, TrainingRequest("herocon", "quick", types_from="roof"))
+    click(clicked, "b0", "b1", damage_types=["roof"], absent_types=["mud"])
+    training.require(clicked, TrainingRequest("herocon", "quick", types_from="answers"))
+    assert training.types_given(clicked) == "roof 2 yes; mud 0 yes, 2 no"
+    sources = {one.name: one for one in training.type_sources(clicked)}
+    assert sources["damage"].counts == "no-damage 6; destroyed 2"
+    assert (sources["answers"].is_given, sources["damage"].is_given) == (True, False)
+
+
+def test_a_training_goes_on_with_another_number_of_devices_that_its_method_takes(
+    project: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was asked for otherwise stays; nothing is written where it is refused."""
+    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
+    folders = {}
+    for method in ("ncpu", "linear"):
+        request = TrainingRequest(
+            method, "quick", 3, {"epochs": 5} if method == "ncpu" else {}, devices=2 if method == "ncpu" else 1
+        )
+        folders[method] = unheld_job(project, "train", request.as_args())
+        events.append(folders[method], "failed", {"problem": "No memory.", "hint": "Get some."})
+    before = json.loads((folders["ncpu"] / "spec.json").read_text())
+    training.resume_on(project, folders["ncpu"].name, 4)
+    after = json.loads((folders["ncpu"] / "spec.json").read_text())
+    assert after["args"] == {**before["args"], "devices": 4}
+    with pytest.raises(TrainingError, match="trains on one device; 2 were asked for"):
+        training.resume_on(project, folders["linear"].name, 2)
+    assert json.loads((folders["linear"] / "spec.json").read_text())["args"]["devices"] == 1
+    other = unheld_job(project, "rank", {})
+    with pytest.raises(JobError, match="no training"):
+        training.resume_on(project, other.name, 2)
+
+
+@pytest.fixture(scope="module")
+def modelled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, str]:
+    """A project with a run of a method, and a newer one of the ranker; tests add runs at most."""
+    layout = with_chips(small_project(tmp_path_factory.mktemp("modelled") / "event.pugeo"))
+    run_id = trained(layout, "linear")
+    train_task.rank(job_of(layout, "rank"))
+    return layout, run_id
+
+
+@pytest.mark.slow
+def test_a_model_is_exported_and_downloaded_as_the_same_file(modelled: tuple[Layout, str], tmp_path: Path) -> None:
+    layout, run_id = modelled
+    assert [run.run_id for run in models.runs_with_model(layout)] == [run_id]
+    found = models.export(layout, "latest", str(tmp_path))
+    path = tmp_path / f"{run_id}.pugeo-model.zip"
+    assert found == {"run_id": run_id, "out": str(path), "bytes": path.stat().st_size}
+    assert models.model_file(layout, run_id) == path.read_bytes()
+    read = model_files.read(path)
+    assert (read.card_bytes, read.weights) == parts(layout, run_id)
+
+
+@pytest.mark.slow
+def test_what_cannot_be_exported_is_refused(modelled: tuple[Layout, str], tmp_path: Path) -> None:
+    layout, run_id = modelled
+    with pytest.raises(ModelError, match="has no model"):
+        models.export(layout, facts_of(layout).run_id, str(tmp_path))
+    with pytest.raises(ModelError, match="cannot be written"):
+        models.export(layout, run_id, "/proc/x/model.zip")
+    path = layout.run(run_id) / "model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + b"x")
+    with pytest.raises(ModelError, match="has weights that are damaged"):
+        models.export(layout, run_id, str(tmp_path))
+    path.write_bytes(whole)
+    assert not list(tmp_path.glob("*.zip"))
+
+
+@pytest.mark.slow
+def test_a_job_gets_the_path_of_a_model_and_a_bad_file_starts_none(
+    modelled: tuple[Layout, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, run_id = modelled
+    with monkeypatch.context() as patch:
+        patch.setattr(jobs, "start", lambda _, *job: job)
+        path = str(models.export(layout, run_id, str(tmp_path / "good.zip"))["out"])
+        started = models.start_apply(layout, f" {path} ")
+        assert started == ("apply_model", {"path": path})
+    (tmp_path / "m.zip").write_bytes(b"\x80\x04hello")
+    n_jobs = len(jobs.all_jobs(layout))
+    for path, words in ((str(tmp_path / "m.zip"), "pickle"), (" ", "No model file was named")):
+        with pytest.raises(ModelError, match=words):
+            models.start_apply(layout, path)
+    assert len(jobs.all_jobs(layout)) == n_jobs
+
+
+@pytest.mark.slow
+def test_the_command_line_exports_and_applies(modelled: tuple[Layout, str], tmp_path: Path, run: CommandLine) -> None:
+    layout, run_id = modelled
+    path = tmp_path / "m.pugeo-model.zip"
+    assert f"Wrote the model of {run_id}" in run.text("model", "export", layout.folder, "latest", "--out", path)
+    applied = run.json("model", "apply", layout.folder, path)["run_id"]
+    assert (layout.run(applied) / "scores.npy").read_bytes() == (layout.run(run_id) / "scores.npy").read_bytes()
+    path.write_bytes(path.read_bytes()[:-9])
+    assert "cut off" in run.refused("model", "apply", layout.folder, path)
