@@ -96,7 +96,7 @@ def test_the_job_writes_what_the_damage_map_says_of_these_buildings_alone(
     asked: dict = {}
     monkeypatch.setattr(jobs, "start", lambda layout, task, args: asked.update(task=task, args=args) or "job-1")
     assert exporting.start_selection(ranked, RUN, "Dächer / west") == "job-1"
-    assert asked["task"] == selections.TASK
+    assert asked["task"] == "export_selection"
     json.dumps(asked["args"])
     save(ranked, "Dächer / west", ["b1"])  # since then; the job writes what was saved when it was asked for
     done = export_selection(job_of(ranked), **asked["args"])

@@ -16,7 +16,7 @@ from jobs.test_kills import ended, mounted, warm_launcher
 from layer_parts import speckle, town_layer
 from scenes.test_scenes_job import pair
 from small_parts import click, facts_of, in_tiers, job_of, unheld_job
-from tasks import kill_driver
+from jobs import kill_driver
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from small_parts import add_chips, click, in_tiers, small_project, unheld_job
-from tasks import kill_driver
+from jobs import kill_driver
 
 from pu_geo import jobs
 from pu_geo.methods import catalog
