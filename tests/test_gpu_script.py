@@ -30,7 +30,7 @@ machinery.PathFinder.find_spec = lambda name, *where: None if name.partition("."
 
 @pytest.mark.parametrize("is_packed", [False, pytest.param(True, marks=pytest.mark.long(part="slow"))])
 def test_all_of_it_runs_on_a_bare_machine_and_what_is_done_is_not_done_again(
-    is_packed: bool, project: Layout, tmp_path: Path, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+    is_packed: bool, project: Layout, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     data = tmp_path / "data"
     if is_packed:
@@ -48,14 +48,16 @@ def test_all_of_it_runs_on_a_bare_machine_and_what_is_done_is_not_done_again(
         "PYTHONPATH": str(tmp_path / "site"),
     }
     command = [sys.executable, "-m", "benchmarks.gpu", *words]
-    first = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=REPOSITORY)
+    first, again = (
+        subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=REPOSITORY)
+        for _ in range(2)
+    )
     assert first.returncode == 0, first.stdout + first.stderr
     rows = gpu.read(tmp_path / "out" / "rows.jsonl")
     assert [row.problem for row in rows] == [""] * len(rows)
     assert {row.part for row in rows} == set(gpu.PARTS)
     assert all(row.is_dry and row.seconds >= 0 and row.memory_mb > 0 and row.figures for row in rows)
-    assert gpu.main(words) == 0
-    assert capsys.readouterr().out == ""
+    assert (again.returncode, again.stdout) == (0, ""), again.stderr
 
 
 def test_what_failed_is_done_again_and_no_case_begins_that_cannot_end(
