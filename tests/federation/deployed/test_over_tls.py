@@ -275,7 +275,7 @@ def test_a_bad_answer_is_refused_with_its_reason_and_the_round_completes(
         assert all(one.has_model for one in federations.members(deployed.folder).values())
         assert all(len(party.part.asked) == 2 for party in good)
         theta = bad.part.model.theta
-        before = rounds_job.network.start(AGREEMENT).theta
+        before = rounds_job.network_job.start(AGREEMENT).theta
         moved = max(float((theta[name] - each).abs().max()) for name, each in before.items())
         assert moved == pytest.approx(0.2, abs=1e-4)  # two rounds of a tenth: nothing of the bad answer
 
@@ -395,11 +395,11 @@ def test_a_leader_that_starts_again_waits_for_a_quorum_and_sends_the_model_to_wh
     monkeypatch.setattr(federate_deployed_job, "_wait_for_members", stop)
     for done in (0, 1):
         if done:
-            rounds_job.write_state(deployed.folder, deployed.agreement, done, rounds_job.network.start(deployed.agreement))
+            rounds_job.write_state(deployed.folder, deployed.agreement, done, rounds_job.network_job.start(deployed.agreement))
         with pytest.raises(JobCancelled):
             lead()
     monkeypatch.setattr(federate_deployed_job, "_wait_for_members", meet)
-    rounds_job.write_state(deployed.folder, deployed.agreement, 2, rounds_job.network.start(deployed.agreement))
+    rounds_job.write_state(deployed.folder, deployed.agreement, 2, rounds_job.network_job.start(deployed.agreement))
     parties = [deployed.join(0), deployed.join(1, Full("destroyed"))]
     words = r"have no model: destroyed could not take it \(The model could not be stored\); flooded was away"
     with pytest.raises(FederationError, match=words):
