@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jobs import kill_driver
 from jobs.test_kills import ended, mounted, warm_launcher
 from layer_parts import speckle, town_layer
 from scenes.test_scenes_job import pair
 from small_parts import click, facts_of, in_tiers, job_of, unheld_job
-from jobs import kill_driver
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_parts import add_chips, click, in_tiers, small_project, unheld_job
 from jobs import kill_driver
+from small_parts import add_chips, click, in_tiers, small_project, unheld_job
 
 from pu_geo import jobs
 from pu_geo.methods import catalog

@@ -395,7 +395,9 @@ def test_a_leader_that_starts_again_waits_for_a_quorum_and_sends_the_model_to_wh
     monkeypatch.setattr(federate_deployed_job, "_wait_for_members", stop)
     for done in (0, 1):
         if done:
-            rounds_job.write_state(deployed.folder, deployed.agreement, done, rounds_job.network_job.start(deployed.agreement))
+            rounds_job.write_state(
+                deployed.folder, deployed.agreement, done, rounds_job.network_job.start(deployed.agreement)
+            )
         with pytest.raises(JobCancelled):
             lead()
     monkeypatch.setattr(federate_deployed_job, "_wait_for_members", meet)
