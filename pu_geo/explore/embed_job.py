@@ -231,11 +231,10 @@ def _plain(job: Job, facts: RunFacts, bank: Maker, shown: _Shown) -> NDArray[np.
     masks = None
     if needs_masks(bank):
         masks = np.concatenate([footprint_masks(job.layout, *part) for part in shown.parts])
-    found: NDArray[np.float16] = bank.transform(
-        shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks
-    )
+    found = bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)
+    plain: NDArray[np.float16] = found[0]
     if not isinstance(bank, LayerBanks):
-        return found[0]
+        return plain
     known = feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[:1]
     tables = [
         feature_sets.is_missing(bank.facts(), chip_facts(job.layout, name)) for name in (facts.chip_set, *dict(shown.parts))
@@ -247,4 +246,5 @@ def _plain(job: Job, facts: RunFacts, bank: Maker, shown: _Shown) -> NDArray[np.
     is_missing = np.concatenate([table[:, rows] for table, rows in parts if table is not None], axis=1)
     both = np.concatenate([known, found], axis=1)
     fill_missing(both, bank.views, is_missing, np.arange(both.shape[1]) < known.shape[1])
-    return both[0, known.shape[1] :]
+    plain = both[0, known.shape[1] :]
+    return plain
