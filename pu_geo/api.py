@@ -35,7 +35,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS, TrainingRequest
 from pu_geo.records import FeatureRequest, Label, Layer, LayerKind, RunFacts, Scene, View
 from pu_geo.runs import comparing, feature_comparison, models, training
-from pu_geo.scenes import features, layers, preparation
+from pu_geo.scenes import features, preparation
 from pu_geo.store import chosen as choices
 from pu_geo.store import contents, feature_sets, labels, runs, store
 from pu_geo.store.choices import Threshold
@@ -239,7 +239,7 @@ class Project:
             {"name", "when", "kind", "added", "bands", "dtype", "unit", "scaling", "steps", "gsd_m", "n_files", "share", "scaling_words", "notes"}
         """
         args = {"name": name, "paths": _paths(files), "when": when, "kind": kind, "nodata": nodata, "crs": crs}
-        return self._run(layers.TASK, args, "Adding a layer")
+        return self._run("add_layer", args, "Adding a layer")
 
     def layers(self) -> tuple[Layer, ...]:
         """Return the layers beside pre and post, with the scaling of each band."""
@@ -383,7 +383,7 @@ class Project:
             {"name", "n", "n_features", "n_views", "seconds", "was_there", "in_use", "layers_lacking"}
         """
         request = FeatureRequest(backbone, str(weights), pool, layer, size_px, dates, licence, n_views, tuple(layers))
-        return self._run(features.TASK, features.arguments(request, use=use), "Making features")
+        return self._run("features", features.arguments(request, use=use), "Making features")
 
     def use_features(self, name: str) -> None:
         """Use a feature set from now on where no other one is named, in the app as well."""

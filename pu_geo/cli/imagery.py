@@ -97,7 +97,7 @@ def add_layer(
     """Add a layer beside pre and post: SAR, elevation, a damage proxy map; 1 to 16 bands, uint8, uint16 or float32."""
     layout = projects.find(project)
     args = {"name": name, "paths": [*map(absolute, files)], "when": when, "kind": kind, "nodata": nodata, "crs": crs}
-    result = run_job(layout, layers.TASK, args, as_json)
+    result = run_job(layout, "add_layer", args, as_json)
     words = (
         f"Layer {result['name']} has {plural(result['n_files'], 'file')} of {plural(result['bands'], 'band')}, "
         f"{layers.WHEN_WORDS[result['when']]}; it covers {percent(result['share'])} of the post scenes. "
@@ -315,7 +315,7 @@ def make_features(
             raise PuGeoError(f"--use {use} names a set, and --backbone makes one.", "Write --use alone to use the new one.")
         request = FeatureRequest(backbone, weights, pool, layer, size, dates, licence, views, _names(layers))
         args = {**features.arguments(request, use=use is not None), **computers.arguments(cluster)}
-        result = run_job(layout, features.TASK, args, as_json)
+        result = run_job(layout, "features", args, as_json)
         show(result, _features_made(project, result), as_json)
         return
     named = {"--weights": weights, "--pool": pool != "mean", "--layer": layer, "--size": size, "--dates": dates != "both",

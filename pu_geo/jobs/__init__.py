@@ -7,6 +7,7 @@ from pu_geo.jobs.control import cancel, dismiss, end_overdue, kill_orphans, paus
 from pu_geo.jobs.start import (
     LOCK_FD_VARIABLE,
     create_held,
+    exclusive_jobs,
     launch,
     none_starting,
     of_folder,
@@ -20,6 +21,6 @@ from pu_geo.jobs.status import JobView, all_jobs, event_lines, folder_of, is_ali
 
 __all__ = [
     "LOCK_FD_VARIABLE", "JobView", "all_jobs", "cancel",
-    "create_held", "dismiss", "end_overdue", "event_lines", "folder_of", "is_alive", "kill_orphans",
+    "create_held", "dismiss", "end_overdue", "event_lines", "exclusive_jobs", "folder_of", "is_alive", "kill_orphans",
     "launch", "none_starting", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "worker_log",
 ]  # fmt: skip

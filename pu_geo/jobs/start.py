@@ -53,12 +53,17 @@ def none_starting(layout: Layout) -> Iterator[None]:
         yield
 
 
+def exclusive_jobs(layout: Layout) -> list[JobView]:
+    """Return the jobs that change what the project is made of, newest first."""
+    return [job for job in all_jobs(layout) if tasks.of(job.task).is_exclusive]
+
+
 def _require_free(layout: Layout, task: str) -> None:
     if not tasks.of(task).is_exclusive:
         return
-    if busy := [job.job_id for job in all_jobs(layout) if job.is_active and tasks.of(job.task).is_exclusive]:
+    if busy := next((job.job_id for job in exclusive_jobs(layout) if job.is_active), ""):
         raise JobError(
-            f"Job {busy[0]} is changing this project's imagery already.", "Wait for it, or cancel it first.", kind="running"
+            f"Job {busy} is changing this project's imagery already.", "Wait for it, or cancel it first.", kind="running"
         )
 
 

@@ -15,7 +15,6 @@ from pu_geo.store import contents, feature_sets, store
 from pu_geo.store.feature_sets import FeatureSet, InUse
 from pu_geo.store.layout import LAYERS, RCF, SHARED, Layout
 
-TASK = "features"
 _LOCAL_DIR = "local-dir:"
 _NETWORKS = ("resnet18", "resnet50")
 _RANDOM = "random convolutions of patches of these chips; no weights"
@@ -81,7 +80,7 @@ def start_layers(layout: Layout, names: Sequence[str], *, cluster: str = "") -> 
     if not names:
         raise PuGeoError("No layer was named.", "Choose one or more.")
     return jobs.start(
-        layout, TASK, arguments(FeatureRequest(LAYERS, layers=tuple(names)), use=True) | computers.arguments(cluster)
+        layout, "features", arguments(FeatureRequest(LAYERS, layers=tuple(names)), use=True) | computers.arguments(cluster)
     )
 
 
@@ -94,7 +93,7 @@ def start_shared(layout: Layout, *, cluster: str = "") -> str:
     chip_set = store.call(layout, contents.chosen_chip_set)
     has_pre = "pre" in [view.name for view in contents.views_of(contents.chip_facts(layout, chip_set))]
     request = FeatureRequest(SHARED, dates="both" if has_pre else "post")
-    return jobs.start(layout, TASK, arguments(request, use=True) | computers.arguments(cluster))
+    return jobs.start(layout, "features", arguments(request, use=True) | computers.arguments(cluster))
 
 
 def choose(layout: Layout, name: str) -> None:

@@ -14,7 +14,6 @@ from pu_geo.store import contents, feature_sets, freshness, store
 from pu_geo.store.layout import Layout
 from pu_geo.wording import plural
 
-TASK = "add_layer"
 KINDS: tuple[LayerKind, ...] = get_args(LayerKind)
 WHEN: Mapping[str, When] = {"pre": "pre", "post": "post", "none": ""}
 WHEN_WORDS: Mapping[str, str] = {"pre": "before the event", "post": "after the event", "": "of no date"}
@@ -80,7 +79,7 @@ def start_adding(
         raise PuGeoError("No file was named.", "Choose at least one GeoTIFF, or write its path.")
     is_here = name in {layer.name for layer in store.call(layout, contents.layers)}
     about = {} if is_here else {"when": when, "kind": kind}
-    return jobs.start(layout, TASK, {"name": name, "paths": list(paths), **about, "nodata": number_in(nodata)})
+    return jobs.start(layout, "add_layer", {"name": name, "paths": list(paths), **about, "nodata": number_in(nodata)})
 
 
 def number_in(text: str) -> float | None:

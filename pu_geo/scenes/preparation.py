@@ -14,7 +14,6 @@ import numpy as np
 from pu_geo import jobs
 from pu_geo.errors import ProjectError, PuGeoError
 from pu_geo.geo.vector.crs import lonlat_nodes as nodes_of
-from pu_geo.jobs import tasks
 from pu_geo.records import Grid, Scene, Units
 from pu_geo.scale import computers
 from pu_geo.scenes.layers import missing_ids
@@ -65,12 +64,12 @@ def overview(layout: Layout, *, with_units: bool = False) -> Overview:
 
 def is_running(layout: Layout) -> bool:
     """Return whether a job of this screen runs or waits; none other can be started meanwhile."""
-    return any(job.is_active for job in jobs.all_jobs(layout) if tasks.of(job.task).is_exclusive)
+    return any(job.is_active for job in jobs.exclusive_jobs(layout))
 
 
 def last_task(layout: Layout) -> str:
     """Return which task of this screen was started last; "" before there is one."""
-    return next((job.task for job in jobs.all_jobs(layout) if tasks.of(job.task).is_exclusive), "")
+    return next((job.task for job in jobs.exclusive_jobs(layout)), "")
 
 
 def file_words(layout: Layout, scene: Scene) -> str:

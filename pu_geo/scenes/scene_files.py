@@ -15,7 +15,6 @@ from pu_geo.store import contents, store
 from pu_geo.store.layout import Layout
 from pu_geo.wording import listed
 
-TASK = "relink"
 Report = Callable[[float, str], None]
 
 
@@ -126,7 +125,7 @@ def start_relinking(layout: Layout, old: str, new: str) -> str:
     """Start the job that finds scenes' files at another place; return its id. Raises PuGeoError if no place is given."""
     if not new.strip():
         raise PuGeoError("No file or folder was named.", "Choose it, or write its path.")
-    return jobs.start(layout, TASK, {"old": old, "new": new.strip().strip("\"'")})
+    return jobs.start(layout, "relink", {"old": old, "new": new.strip().strip("\"'")})
 
 
 def relink(

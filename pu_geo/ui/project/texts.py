@@ -99,7 +99,6 @@ BROWSE = "Browse"
 FILTER = "Filter by name"
 NO_MATCH = "Nothing here to choose."
 TOO_MANY = "{n_shown:,} of {n:,} are shown. Filter by name to see others."
-CHOSEN_MOST = 6
 USE_FOLDER = "Use this folder"
 SELECT_ALL = "Select all {n} shown"
 CLEAR = "Clear"
