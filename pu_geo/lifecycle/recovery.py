@@ -157,6 +157,7 @@ def restore(layout: Layout, named: str | None = None, *, to: str | None = None) 
         raise ProjectError(f"{folder} exists already; nothing was restored.", "Name a folder that is not there yet.")
     swap.finish(layout)
     backup = backup_of(layout, named)
+    journal.check(layout)
     with writing(folder, ProjectError):
         make_folder(folder.parent)
         with tempfile.TemporaryDirectory(prefix=".restore-", dir=folder.parent) as place:

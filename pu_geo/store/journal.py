@@ -93,6 +93,7 @@ def read(layout: Layout, project_id: str | None = None) -> Journal:
     """
     rows: list[Row] = []
     n_unreadable = 0
+    check(layout)
     with reading(layout.journal):
         for line in _lines(layout.journal):
             if (row := _row(line, project_id)) is None:
@@ -104,6 +105,13 @@ def read(layout: Layout, project_id: str | None = None) -> Journal:
     return Journal(rows, n_unreadable)
 
 
+def check(layout: Layout) -> None:
+    """Raise ProjectError of kind "lost" if a project's journal is too large to be one; before anything is copied."""
+    with reading(layout.journal):
+        if layout.journal.exists() and layout.journal.stat().st_size > _MOST:
+            raise ValueError(f"{layout.journal.stat().st_size:,} bytes")
+
+
 def _line(row: Row) -> str:
     text = _text(row)
     return f'{text[:-1]},"crc":{zlib.crc32(text.encode())}}}\n'
@@ -113,8 +121,6 @@ def _lines(path: Path) -> Iterator[bytes]:
     """Yield the whole lines of a file; of one that is too long its pieces, none of which is a line of ours."""
     if not path.exists():
         return
-    if path.stat().st_size > _MOST:
-        raise ValueError(f"{path.stat().st_size:,} bytes")
     with os.fdopen(opened(path, os.O_RDONLY), "rb") as file:
         while line := file.readline(_LONGEST):
             if line.endswith(b"\n") or len(line) == _LONGEST:
