@@ -37,14 +37,7 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
         ProjectError: if `target` has another ending, or is there already, or lies within the project.
         PuGeoError: if it cannot be written.
     """
-    folder = Path(target).expanduser().resolve()
-    if folder.suffix != SUFFIX or layout.folder in folder.parents:
-        raise ProjectError(
-            f"{target} cannot be a copy of {layout.folder.name}: a copy ends in {SUFFIX} and lies outside the project.",
-            f"Call it {layout.folder.stem}-copy{SUFFIX}, for example.",
-        )
-    if folder.exists():
-        raise ProjectError(f"{target} exists already; nothing was copied.", "Name a folder that is not there yet.")
+    folder = folder_to_make(layout, target, f"{layout.folder.stem}-copy{SUFFIX}")
     with writing(folder):
         make_folder(folder.parent)
         with tempfile.TemporaryDirectory(prefix=".copy-", dir=folder.parent) as place:
@@ -58,6 +51,19 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
     at_event = store.call(copied, labels.last_event)
     n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     return {"out": str(folder), "at_event": at_event, "bytes": n_bytes}
+
+
+def folder_to_make(layout: Layout, named: str, example: str) -> Path:
+    """Return the folder that a project shall be copied or restored into; ProjectError if it can be none, or is there already."""
+    folder = Path(named).expanduser().resolve()
+    if folder.suffix != SUFFIX or layout.folder in folder.parents:
+        raise ProjectError(
+            f"{folder} cannot be made of {layout.folder.name}: the new folder ends in {SUFFIX} and lies outside the project.",
+            f"Call it {example}, for example.",
+        )
+    if folder.exists():
+        raise ProjectError(f"{folder} exists already; nothing was made.", "Name a folder that is not there yet.")
+    return folder
 
 
 def copy_files(layout: Layout, made: Layout, without: Collection[Path] = (), linked: Collection[Path] = ()) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pu_geo import jobs
 from pu_geo.errors import LabelError, ProjectError, writing
 from pu_geo.files import atomic_write, make_folder, move_path, to_change
-from pu_geo.lifecycle.copying import copy_files
+from pu_geo.lifecycle.copying import copy_files, folder_to_make
 from pu_geo.spreadsheets import guarded
 from pu_geo.store import backups, contents, history, in_use, journal, labels, removals, runs, schema, store, swap
 from pu_geo.store.backups import Backup
@@ -147,14 +147,8 @@ def restore(layout: Layout, named: str | None = None, *, to: str | None = None) 
         ProjectError: see `backup_of`; also if the journal is of another history than the backup, the folder is there already, or the
             disk is full. Nothing was made then.
     """
-    folder = Path(to).expanduser().resolve() if to else restored_folder(layout)
-    if folder.suffix != SUFFIX or layout.folder in folder.parents:
-        raise ProjectError(
-            f"{folder} cannot be the restored project: its folder ends in {SUFFIX} and is outside of {layout.folder.name}.",
-            f"Call it {restored_folder(layout).name}, for example.",
-        )
-    if folder.exists():
-        raise ProjectError(f"{folder} exists already; nothing was restored.", "Name a folder that is not there yet.")
+    free = restored_folder(layout)
+    folder = folder_to_make(layout, to or str(free), free.name)
     swap.finish(layout)
     backup = backup_of(layout, named)
     journal.check(layout)

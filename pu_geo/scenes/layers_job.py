@@ -11,7 +11,7 @@ from pu_geo.files import remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import check_overlap, check_ratio, covers_grid, oblong_words
+from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, covers_grid, oblong_words
 from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_cut, is_flat, is_possible
 from pu_geo.geo.readers import in_child
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
@@ -227,13 +227,8 @@ def _checked(
 
 def _coarser_words(scene: Scene, grid: Grid) -> str:
     """Return a note where a file's pixels are much larger than the project's; "" where they are not."""
-    ratio = scene.gsd_m / grid.gsd_m
-    if ratio <= COARSER_FROM:
-        return ""
-    return (
-        f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times larger than the {grid.gsd_m:.3g} m of the "
-        f"first post scene: a house of {_HOUSE_M:g} m is {_HOUSE_M / scene.gsd_m:.2g} pixels wide in it."
-    )
+    wide = f"a house of {_HOUSE_M:g} m is {_HOUSE_M / scene.gsd_m:.2g} pixels wide in it"
+    return coarse_words(scene, grid, COARSER_FROM, wide)
 
 
 def _scaling(job: Job, name: str, scenes: Sequence[Scene], grid: Grid, notes: list[str]) -> tuple[tuple[float, float], ...]:

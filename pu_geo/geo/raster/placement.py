@@ -84,14 +84,14 @@ def covers_grid(scene: Scene, grid: Grid) -> bool:
     return bool(shapely.intersection(area, shapely.box(0, 0, grid.width, grid.height)).area > 0)
 
 
-def coarse_words(scene: Scene, grid: Grid) -> str:
-    """Return a note on a scene whose pixels are over 20 times larger than the project's, in whole sentences; else ""."""
+def coarse_words(scene: Scene, grid: Grid, above: float = MAX_GSD_RATIO, so: str = "it may show no building") -> str:
+    """Return a note on a file whose pixels are over `above` times larger than the project's, in whole sentences; else ""."""
     ratio = scene.gsd_m / grid.gsd_m
-    if ratio <= MAX_GSD_RATIO:
+    if ratio <= above:
         return ""
     return (
         f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times larger than the {grid.gsd_m:.3g} m of the "
-        "first post scene: it may show no building."
+        f"first post scene: {so}."
     )
 
 
