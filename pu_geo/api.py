@@ -3,8 +3,9 @@
 Each method is one call of a service or a task. Nothing stays open between two calls: the project file is opened by sqlite3,
 read or written, and closed again, so the app may serve the same project meanwhile.
 
-Never open `project.gpkg` with geopandas, pyogrio or fiona in a process that uses PU-Geo, not even to read it: a second SQLite
-library takes away the first one's locks, and clicks of the app are lost. `footprints()` and `live_map()` return what is in it.
+Never open `project.gpkg` with geopandas, pyogrio or fiona in a process that uses PU-Geo, not even to read it: a second
+SQLite library takes away the first one's locks, and clicks of the app are lost. `footprints()` and `live_map()` return what
+is in it.
 """
 
 from __future__ import annotations
@@ -85,10 +86,10 @@ class Project:
     """One `.pugeo` folder. Make one by `open`, `create` or `sample`; it may be open in the app at the same time.
 
     Steps that take longer draw a bar and return when they are done; an interrupt (Ctrl+C, or the stop button of a notebook)
-    cancels them, and they make no run, no chips, no file. A training that was cancelled or paused can be resumed from its last
-    checkpoint in the app, or by `pu-geo jobs FOLDER resume ID`; calling the method again starts a new one. A method that takes
-    `run` takes the run itself, its id, "latest", or "chosen": the one that the app shows. Everything that a user can mend raises
-    `PuGeoError`, with `problem` and `hint`.
+    cancels them, and they make no run, no chips, no file. A training that was cancelled or paused can be resumed from its
+    last checkpoint in the app, or by `pu-geo jobs FOLDER resume ID`; calling the method again starts a new one. A method
+    that takes `run` takes the run itself, its id, "latest", or "chosen": the one that the app shows. Everything that a user
+    can mend raises `PuGeoError`, with `problem` and `hint`.
     """
 
     def __init__(self, layout: Layout, *, progress: bool = True) -> None:
@@ -104,7 +105,8 @@ class Project:
         """Open a project that is there. One that another installation made can be viewed and exported, not changed.
 
         Args:
-            from_elsewhere: you trust where it comes from: it can be changed from now on. `pu-geo open` lists what is odd in it.
+            from_elsewhere: you trust where it comes from: it can be changed from now on. `pu-geo open` lists what is odd in
+                it.
             progress: whether steps draw a bar on stderr, or as a widget in a notebook.
 
         Raises:
@@ -137,8 +139,8 @@ class Project:
         Footprints have the truth in their attribute `damage`: no-damage, minor-damage, major-damage or destroyed.
 
         Args:
-            path: folder to make it in, or a sample event made before; if None, the copy in the user's own folder, which the app
-                opens too.
+            path: folder to make it in, or a sample event made before; if None, the copy in the user's own folder, which the
+                app opens too.
 
         Raises:
             ProjectError: if another project is there.
@@ -236,7 +238,8 @@ class Project:
             nodata: the sample value that stands for no data, where the files name none.
 
         Returns:
-            {"name", "when", "kind", "added", "bands", "dtype", "unit", "scaling", "steps", "gsd_m", "n_files", "share", "scaling_words", "notes"}
+            {"name", "when", "kind", "added", "bands", "dtype", "unit", "scaling", "steps", "gsd_m", "n_files", "share",
+            "scaling_words", "notes"}
         """
         args = {"name": name, "paths": _paths(files), "when": when, "kind": kind, "nodata": nodata, "crs": crs}
         return self._run("add_layer", args, "Adding a layer")
@@ -320,10 +323,11 @@ class Project:
         return frames_job.footprints(self._layout)
 
     def positions(self, chip_set: str | None = None) -> NDArray[np.float64]:
-        """Return (x, y) of all buildings, metres along the axes of the project CRS, float64 [N, 2], in the order of `building_ids`.
+        """Return (x, y) of all buildings, metres along the axes of the project CRS, float64 [N, 2], in the order of
+        `building_ids`.
 
-        `PropagatedRanking(neighbors="on").fit(X, y, positions=project.positions())` lets neighboring buildings count. A building
-        whose footprint is gone has NaN.
+        `PropagatedRanking(neighbors="on").fit(X, y, positions=project.positions())` lets neighboring buildings count. A
+        building whose footprint is gone has NaN.
 
         >>> project.positions().shape == (len(project.building_ids()), 2)
         True
@@ -344,7 +348,8 @@ class Project:
     def features(self, chip_set: str | None = None, *, name: str | None = None) -> NDArray[np.float16]:
         """Return the frozen features of all buildings, float16 [V, N, D], a read-only memory map.
 
-        `name` is one of `feature_sets()`; the set in use if None, which is "rcf" unless somebody chose another one. View 0 is of the chips as they were cut, the others are of augmented ones; every estimator takes all of them, or one.
+        `name` is one of `feature_sets()`; the set in use if None, which is "rcf" unless somebody chose another one. View 0
+        is of the chips as they were cut, the others are of augmented ones; every estimator takes all of them, or one.
 
         >>> X = project.features()
         >>> X.shape[1] == len(project.building_ids())
@@ -355,7 +360,8 @@ class Project:
         return feature_sets.views(self._layout, of, used)
 
     def feature_sets(self) -> list[FeatureSet]:
-        """Return the feature sets of the newest chips, "rcf" first: name, maker with file, sha256 and license of weights, sizes.
+        """Return the feature sets of the newest chips, "rcf" first: name, maker with file, sha256 and license of weights,
+        sizes.
 
         >>> [one.name for one in project.feature_sets()]
         ['rcf']
@@ -421,8 +427,8 @@ class Project:
         Args:
             label: "positive" (damaged), "not_damaged", "not_assessable", or "cleared" to take the answer away.
             analyst: who does this, a pseudonym will do; the one of this user if None.
-            details: `reason` (of not assessable ones), `grade` (of damaged ones: a name or id of `known_grades`), `damage_types`,
-                `absent_types` (of damaged ones: types that were looked for and not found), `comment`.
+            details: `reason` (of not assessable ones), `grade` (of damaged ones: a name or id of `known_grades`),
+                `damage_types`, `absent_types` (of damaged ones: types that were looked for and not found), `comment`.
 
         Raises:
             PuGeoError: if these are no ids, such as a mask or row numbers; nothing is labeled.
@@ -467,7 +473,8 @@ class Project:
         """Add the labels of a CSV or GeoJSON file, as `export_labels` and exports of damage maps have them.
 
         Args:
-            field, damaged, not_damaged: of a file in other words: the column that tells, and what its values mean; other rows are skipped.
+            field, damaged, not_damaged: of a file in other words: the column that tells, and what its values mean; other
+                rows are skipped.
             all_damaged: each row of the file is a damaged building, whatever it says.
             same_footprints: of a file without lon and lat: it was made of these very footprints, so its ids hold.
         """
@@ -489,8 +496,9 @@ class Project:
         """Return y for estimators, int64 [N] in the order of `building_ids`: 1 damaged, 0 everything else.
 
         0 is not the opposite of 1. It stands for buildings that nobody reviewed, for those called not damaged
-        (`known_negative` says which; methods that can use them take them as `known_negative=`), and for those that a training
-        leaves out (`excluded`). Answers given in an audit are 0 as well: they judge what is learned from the others.
+        (`known_negative` says which; methods that can use them take them as `known_negative=`), and for those that a
+        training leaves out (`excluded`). Answers given in an audit are 0 as well: they judge what is learned from the
+        others.
 
         >>> y = project.labels()
         >>> y.dtype, int(y.sum()), int(project.known_negative().sum()), int(project.excluded().sum())
@@ -499,7 +507,8 @@ class Project:
         return training.to_learn_from(self._layout, chip_set)[1].is_positive.astype(np.int64)
 
     def grades(self) -> dict[str, str]:
-        """Return building id -> name of its grade, such as "Destroyed", for every damaged building; "" where nobody graded it.
+        """Return building id -> name of its grade, such as "Destroyed", for every damaged building; "" where nobody graded
+        it.
 
         People grade, one building at a time; a method learns from it only with `train(types_from="grades")`.
         """
@@ -529,8 +538,8 @@ class Project:
     def excluded(self, chip_set: str | None = None) -> NDArray[np.bool_]:
         """Return which buildings the app's trainings leave out, bool [N] in the order of `building_ids`.
 
-        They are called not assessable, answered in an audit alone, or hidden by clouds or missing data. To learn from what the
-        app learns from: `keep = ~project.excluded()`, then `fit(X[:, keep], y[keep])`.
+        They are called not assessable, answered in an audit alone, or hidden by clouds or missing data. To learn from what
+        the app learns from: `keep = ~project.excluded()`, then `fit(X[:, keep], y[keep])`.
         """
         return training.to_learn_from(self._layout, chip_set)[1].is_excluded
 
@@ -548,8 +557,8 @@ class Project:
 
         Args:
             method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu", or that of the estimator, such as "NcPU".
-            types_from: where damage types come from: "answers" (given on Annotate), "grades" (as a scale), or an attribute of the
-                labeled footprints.
+            types_from: where damage types come from: "answers" (given on Annotate), "grades" (as a scale), or an attribute
+                of the labeled footprints.
             hold_out: positives to judge the run by, not to learn from.
             features: name of the feature set to learn from; the one in use if empty.
             devices: how many train together, see `TrainingRequest`.
@@ -614,7 +623,8 @@ class Project:
     def compare_features(
         self, methods: Sequence[str] = feature_comparison.METHODS, *, layers: bool = False
     ) -> feature_comparison.Comparison:
-        """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses nothing.
+        """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses
+        nothing.
 
         Args:
             methods: names of methods, and "ranker".
@@ -694,7 +704,8 @@ class Project:
             run: "auto" takes a person's choice back.
             threshold: flag buildings with at least this score, 0..1.
             top: flag so many buildings, the highest-ranked ones, instead.
-            damage_type: the threshold, or the number, is of this damage type, among the damaged buildings; see `damage_types`.
+            damage_type: the threshold, or the number, is of this damage type, among the damaged buildings; see
+                `damage_types`.
 
         >>> project.choose(top=3).run_id == project.run().facts.run_id
         True
@@ -718,8 +729,8 @@ class Project:
         """Return the damage types that a run scores, as its map has them; none where it scores none.
 
         Returns:
-            a mapping a type, as exports carry it: "name", "column", "threshold" and who set it, how many buildings have the type
-            by people and by score, what its threshold rests on, and "audit" with precision and recall.
+            a mapping a type, as exports carry it: "name", "column", "threshold" and who set it, how many buildings have the
+            type by people and by score, what its threshold rests on, and "audit" with precision and recall.
 
         >>> project.damage_types()
         []
@@ -791,9 +802,9 @@ class Project:
 
         Args:
             run: whose scores; the chosen run if None.
-            scores: own scores instead, float [N] in 0..1, in the order of `building_ids(chip_set)`; a pandas Series with building
-                ids as its index may have any order. The map says that no run made them: method "own_scores", without run, score
-                type and audit. Labels and what the imagery hides hold.
+            scores: own scores instead, float [N] in 0..1, in the order of `building_ids(chip_set)`; a pandas Series with
+                building ids as its index may have any order. The map says that no run made them: method "own_scores",
+                without run, score type and audit. Labels and what the imagery hides hold.
             threshold: flag buildings with at least this score; the one chosen for the run if None. Own scores need one.
             top: flag so many buildings, the highest-ranked ones of a run, instead.
 

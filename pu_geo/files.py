@@ -1,11 +1,11 @@
 """The door to files: whole or not at all, never through a link out of a project, and in projects of this installation alone.
 
-Below the folder of a project (`*.pugeo`, which itself may be reached through links) nothing is opened, written, renamed or removed
-but by the functions here: each part of a path is looked at just before. So a project that somebody sent is data, whatever its
-database, its JSON files and its links say.
+Below the folder of a project (`*.pugeo`, which itself may be reached through links) nothing is opened, written, renamed or
+removed but by the functions here: each part of a path is looked at just before. So a project that somebody sent is data,
+whatever its database, its JSON files and its links say.
 
-Files take their name only once they are complete: a temporary name, fsync, rename. Whoever writes one holds a lock on it. The kernel
-frees the lock however a process ends, so that a file without one belongs to nobody, see `is_abandoned`.
+Files take their name only once they are complete: a temporary name, fsync, rename. Whoever writes one holds a lock on it.
+The kernel frees the lock however a process ends, so that a file without one belongs to nobody, see `is_abandoned`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ _ANOTHER_FOLDER = f"Name a folder of your own in the environment variable {HOME_
 
 
 def checked(path: Path) -> Path:
-    """Return a path once nothing between the project's folder and its end leads elsewhere; a path outside of projects as it is.
+    """Return a path once nothing between the project's folder and its end leads elsewhere; a path outside of projects as it
+    is.
 
     Raises:
         OutOfReach: of kind "link" where a part of it is a link, or neither a file nor a folder.
@@ -93,7 +94,9 @@ def to_change(path: Path) -> Path:
 
 
 def elsewhere(folder: Path) -> OutOfReach:
-    """Return the error for a project that is not `is_ours`. Raises PuGeoError where nobody can say, as the user's key cannot be read."""
+    """Return the error for a project that is not `is_ours`. Raises PuGeoError where nobody can say, as the user's key cannot
+    be read.
+    """
     if os.path.lexists(home() / PROJECTS_KEY):
         user_key(home(), PROJECTS_KEY)
     return OutOfReach(
@@ -161,7 +164,8 @@ def append_lines(path: Path, lines: str) -> None:
 
 @contextmanager
 def appended(path: Path, lines: bytes) -> Iterator[None]:
-    """Append whole lines to a file that nobody else writes to now, and force them to the disk; where the block fails they go again.
+    """Append whole lines to a file that nobody else writes to now, and force them to the disk; where the block fails they go
+    again.
 
     Half a line that a power cut left before them is ended.
 
@@ -317,7 +321,9 @@ def _is_private(facts: os.stat_result) -> bool:
 
 
 def _keeps_rights(folder: Path) -> bool:
-    """Return whether a new private file is private there; exFAT, some network disks and folders of containers make it public."""
+    """Return whether a new private file is private there; exFAT, some network disks and folders of containers make it
+    public.
+    """
     try:
         with tempfile.TemporaryFile(dir=folder) as file:
             return _is_private(os.fstat(file.fileno()))

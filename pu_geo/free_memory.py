@@ -17,7 +17,9 @@ _FILES = (  # (limit, use, the part of the use that Linux gives back when asked)
 
 
 def free_memory() -> int:
-    """Return the bytes that are free: what the machine has available, or less where the limit of a container or of the process leaves less."""
+    """Return the bytes that are free: what the machine has available, or less where the limit of a container or of the
+    process leaves less.
+    """
     return min([int(psutil.virtual_memory().available), *_left_in_groups(), *_left_to_process()])
 
 

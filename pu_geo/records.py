@@ -55,7 +55,8 @@ class Scene:
 
     Attributes:
         scene_id: short id, unique in a project, such as "post-1".
-        path: absolute path of the file; never copied. One inside the project is stored relative to it, see `contents.scenes`.
+        path: absolute path of the file; never copied. One inside the project is stored relative to it, see
+            `contents.scenes`.
         crs: "EPSG:n" where the system has a code, otherwise its WKT.
         transform: (a, b, c, d, e, f): x = a * col + b * row + c, y = d * col + e * row + f, in units of `crs`.
         width, height: pixels.
@@ -65,17 +66,18 @@ class Scene:
         date: ISO 8601 date of acquisition, or None where it is not known.
         sha256: of the file, lowercase hex.
         stretch: (low, high) per read band, in sample values, mapped to 0..255; None for uint8.
-        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice. Of a layer: all of its bands
-            but one of transparency.
+        rgb: the bands, from 1, that are read as red, green and blue; one may serve twice or thrice. Of a layer: all of its
+            bands but one of transparency.
         place: how the place of a picture without one of its own is known, in words; "" for a file that has it.
         size_bytes, mtime_ns, ends_sha256: of the file when it was added, by which `scene_state` notices another one in its
             place without reading all of it.
-        layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is its
-            layer's scaling.
-        nodata: of a layer's file: the sample value that stands for no data, as it was given, beside the file's own; None where
-            there is none.
+        layer, when, kind: of a scene with the role "layer": its layer's name, date and kind, see `Layer`; its `stretch` is
+            its layer's scaling.
+        nodata: of a layer's file: the sample value that stands for no data, as it was given, beside the file's own; None
+            where there is none.
         has_alpha: a band called transparency is one; else it is not used.
-        sharpness: how fine the detail is that it shows, in its own pixels, see `geo.raster.sharpness`; None where it is not known.
+        sharpness: how fine the detail is that it shows, in its own pixels, see `geo.raster.sharpness`; None where it is not
+            known.
         notes: what was assumed where the file does not say, as pairs: what it is about, such as "bands", and a sentence.
     """
 
@@ -120,19 +122,25 @@ _READ = (*_AS_FILE, "role", "stretch", "layer", "when")
 
 
 def scene_fingerprint(scene: Scene) -> str:
-    """Return the fingerprint of a scene, 12 hex digits: of its file's content, and of all that says how and where it is read."""
+    """Return the fingerprint of a scene, 12 hex digits: of its file's content, and of all that says how and where it is
+    read.
+    """
     text = json.dumps([getattr(scene, name) for name in _READ])
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def reads_alike(one: Scene, other: Scene) -> bool:
-    """Return whether two files are one and the same, read in the same way; where it is laid in a project without a place says nothing."""
+    """Return whether two files are one and the same, read in the same way; where it is laid in a project without a place
+    says nothing.
+    """
     is_local = one.crs.startswith("ENGCRS[")
     return all(getattr(one, name) == getattr(other, name) for name in _AS_FILE if not is_local or name != "transform")
 
 
 def misses_by_band(scene: Scene) -> bool:
-    """Return whether a pixel has no data as soon as one of its bands has none: in layers that measure, unlike in pictures."""
+    """Return whether a pixel has no data as soon as one of its bands has none: in layers that measure, unlike in
+    pictures.
+    """
     return scene.role == "layer" and scene.dtype != "uint8"
 
 
@@ -231,7 +239,9 @@ class Grid:
 
 
 ID_KEYS = ("building_id", "uid", "osm_id", "full_id", "@id", "full_plus_code", "gers_id", "globalid", "id")
-"""Attributes that may name a building, in small letters: ours, xBD's, OpenStreetMap's, Open Buildings', Overture's, ArcGIS', anybody's."""
+"""Attributes that may name a building, in small letters: ours, xBD's, OpenStreetMap's, Open Buildings', Overture's, ArcGIS',
+anybody's.
+"""
 
 
 @dataclass(frozen=True)
@@ -346,11 +356,11 @@ class LabelOp:
         act: id shared by operations that are undone together; by default each is an act of its own.
         reason: for not assessable buildings alone, one of `REASONS`.
         damage_types: types of damage that the building has, at most `MAX_TYPES` texts of 1 to `MAX_TYPE` characters.
-        absent_types: types that the analyst looked for and that the damaged building has not; with positives alone. Of a type in
-            neither list nobody said anything.
+        absent_types: types that the analyst looked for and that the damaged building has not; with positives alone. Of a
+            type in neither list nobody said anything.
         comment: at most `MAX_COMMENT` characters.
-        grade: how badly a building is damaged, the id or the name of a grade of the project; "" where nobody graded it, and with
-            every other label. A run learns from it only where it is asked to.
+        grade: how badly a building is damaged, the id or the name of a grade of the project; "" where nobody graded it, and
+            with every other label. A run learns from it only where it is asked to.
         shown: why the building was put before the analyst, one of `SHOWN`.
         inclusion: probability, (0, 1], with which an audit drew the building; given for "audit" and for nothing else.
         analyst: whose answer it is, where that is not who stores it (imports).
@@ -477,7 +487,9 @@ _NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def is_text(value: object, least: int, most: int) -> bool:
-    """Return whether a value is a text of that many characters that SQLite and UTF-8 can hold: no NUL, no half characters."""
+    """Return whether a value is a text of that many characters that SQLite and UTF-8 can hold: no NUL, no half
+    characters.
+    """
     return isinstance(value, str) and least <= len(value) <= most and _NOT_TEXT.search(value) is None
 
 
@@ -581,21 +593,23 @@ class RunFacts:
         from_model: where a model that was trained elsewhere gave the scores: {"file", "sha256", "run_id", "at_event",
             "n_positive"} of its training. Then `n_positive` and `at_event` tell of labels that nothing was learned from.
         place: whether evidence from place is in the scores: {"used", "weight", "b", "m", "why_not"}, see
-            `analysis.place.PlaceEvidence`; None of a method that has none. Where it is used, the run's array `scores_alone` has
-            the scores without.
+            `analysis.place.PlaceEvidence`; None of a method that has none. Where it is used, the run's array `scores_alone`
+            has the scores without.
         judgement: what held-out clicks say, as `analysis.pu_criterion.Judgement.as_mapping` gives it: {"n_held_out",
-            "recall", "share_called", "criterion", "low", "high", "threshold", "n_called"}; None without held-out clicks. These are
-            not among `n_positive`.
+            "recall", "share_called", "criterion", "low", "high", "threshold", "n_called"}; None without held-out clicks.
+            These are not among `n_positive`.
         feature_set: the frozen features that it learned from, see `store.feature_sets`.
-        feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256", "licence".
-        views: names of the named views that it learned from, such as "pre+post" and "sar-post"; () where these are not known, or it
-            learned from pre and post alone.
+        feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256",
+            "licence".
+        views: names of the named views that it learned from, such as "pre+post" and "sar-post"; () where these are not
+            known, or it learned from pre and post alone.
         types: damage types that it scores one by one, in the order of its array `type_scores`; () where it scores none.
         types_from: where these were learned from, as a training was asked; None without.
         is_ordinal: whether they are a scale, of which no score is above the one before it.
-        federation: of a model that several projects trained: {"title", "noise": kind}; None of any other. Then `n_positive` and `n_unlabeled` are
-            of the classes that this project held.
-        type_grades: ids of the project's grades that the types are, "at least" each; () where they are others, or are not known.
+        federation: of a model that several projects trained: {"title", "noise": kind}; None of any other. Then `n_positive`
+            and `n_unlabeled` are of the classes that this project held.
+        type_grades: ids of the project's grades that the types are, "at least" each; () where they are others, or are not
+            known.
     """
 
     method: str
@@ -636,16 +650,18 @@ class FeatureRequest:
     """Which frozen features to make of the chips of a project, see `features.bank.fit_maker`.
 
     Attributes:
-        maker: "rcf", "shared", "layers", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a network.
+        maker: "rcf", "shared", "layers", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a
+            network.
         weights: path of a .safetensors file; "" for a maker that needs none.
         pool: how the places of a chip become one vector: their "mean", the class token "cls", or those of the "footprint".
         layer: name of the layer that is read; "" for the maker's own.
         size_px: side in pixels to which chips are scaled before; 0 for the maker's own.
-        dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone; of "shared", "both" are
-            filters over both dates.
+        dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone; of "shared",
+            "both" are filters over both dates.
         licence: of the weights, in the user's words; it is written wherever they are used.
         n_views: views per chip, the chip as it was cut included.
-        layers: of the maker "layers", one bank of filters each: "pre", "post", a layer's name, or several of them joined by +.
+        layers: of the maker "layers", one bank of filters each: "pre", "post", a layer's name, or several of them joined by
+            +.
     """
 
     maker: str = "rcf"

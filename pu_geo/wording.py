@@ -106,7 +106,8 @@ def when(moment: str, zone: tzinfo | None = None) -> str:
 
 
 def day_and_time(moment: str) -> str:
-    """Write an RFC 3339 moment by this machine's clock, short enough for a name: no year, no seconds; as it is where it is no moment.
+    """Write an RFC 3339 moment by this machine's clock, short enough for a name: no year, no seconds; as it is where it is
+    no moment.
 
     >>> day_and_time("2026-11-22T11:29:08")
     '22 Nov 11:29'

@@ -10,7 +10,8 @@ from pu_geo.errors import ShapeError
 
 
 def rank_share(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Compute where each building is between the lowest and the highest: the share of the others that score lower, ties count half.
+    """Compute where each building is between the lowest and the highest: the share of the others that score lower, ties
+    count half.
 
     Args:
         scores: float [N], finite.

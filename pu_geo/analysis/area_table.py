@@ -44,11 +44,11 @@ def area_rows(
         index: area of each building, int64 [N]; -1 outside all.
         names, pcodes: [A].
         columns: of the damage map, [N] each: `assessed`, `damage_binary`, `label`, and, where there was an audit,
-            `p_damaged`, `p_low`, `p_high`; `post_date` where known: an area has its buildings' one date, or the first and the
-            last of several as "first/last" (ISO 8601).
-        types: column with yes, no and unknown -> whether scores judge it, too. Of each the row counts the yes as "<column>_yes" and the
-            assessed buildings of which it is not known as "<column>_unknown". Without scores the yes is None: those that people
-            happened to name are no count of those that have it.
+            `p_damaged`, `p_low`, `p_high`; `post_date` where known: an area has its buildings' one date, or the first and
+            the last of several as "first/last" (ISO 8601).
+        types: column with yes, no and unknown -> whether scores judge it, too. Of each the row counts the yes as
+            "<column>_yes" and the assessed buildings of which it is not known as "<column>_unknown". Without scores the yes
+            is None: those that people happened to name are no count of those that have it.
 
     Returns:
         One row an area, with None for each figure that is not known: all but the totals where nothing was assessed, and the

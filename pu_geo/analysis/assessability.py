@@ -67,7 +67,8 @@ def lacks_pre(facts: Mapping[str, Any]) -> NDArray[np.bool_]:
 
 
 def hidden_after(facts: Mapping[str, Any]) -> NDArray[np.str_]:
-    """Return why nobody can answer a building from the post-event imagery: one of `KINDS`, "" if it can be answered, str [N].
+    """Return why nobody can answer a building from the post-event imagery: one of `KINDS`, "" if it can be answered, str
+    [N].
 
     The reason is what hides most of the outline.
     """
@@ -102,8 +103,8 @@ def groups_without_answers(
     """Return the look groups where a run has no evidence: its answers were given in other imagery, and do not carry over.
 
     A group has evidence with one building called damaged in it, or with five called not damaged. Of the others, those of a
-    sensor without evidence have none, whatever is flagged there; and those that merely differ in appearance have none where hardly
-    anything is flagged: less than a quarter of the share that is flagged where there are answers.
+    sensor without evidence have none, whatever is flagged there; and those that merely differ in appearance have none where
+    hardly anything is flagged: less than a quarter of the share that is flagged where there are answers.
 
     Args:
         facts: of a chip set; "sensor_group" and "look_group", int [N], name the groups of each building where known.

@@ -1,4 +1,6 @@
-"""Which features find damage that they were not shown? Candidates are judged by the analyst's own clicks, held out in turn."""
+"""Which features find damage that they were not shown? Candidates are judged by the analyst's own clicks, held out in
+turn.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,8 @@ def held_out_places(
 ) -> NDArray[np.float64]:
     """Hold clicks out in repeated folds and return where each comes by a fit without it.
 
-    A part of the unlabeled is held out with each part of the clicks, and a click's place is among these: a fit pushes down the
-    unlabeled that it learns from, the more the more features it has, and features would be compared by their number.
+    A part of the unlabeled is held out with each part of the clicks, and a click's place is among these: a fit pushes down
+    the unlabeled that it learns from, the more the more features it has, and features would be compared by their number.
 
     Args:
         score: see `Score`.
@@ -103,8 +105,9 @@ def typical(log_place: Interval) -> Interval:
 def bootstrap(values: NDArray[np.float64], level: float = LEVEL, seed: int = 0) -> Interval:
     """Return the mean of values [P], one a click, with its percentile bootstrap interval over clicks.
 
-    Clicks are what is drawn, so the repeats of a click must have been averaged before. Fits share most of their clicks, which the
-    bootstrap does not know of: the interval is a rule of thumb, and its level was chosen by simulation, see docs/methods.md.
+    Clicks are what is drawn, so the repeats of a click must have been averaged before. Fits share most of their clicks,
+    which the bootstrap does not know of: the interval is a rule of thumb, and its level was chosen by simulation, see
+    docs/methods.md.
     """
     drawn = np.random.default_rng(seed).integers(len(values), size=(N_DRAWS, len(values)))
     low, high = np.quantile(values[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
@@ -112,7 +115,8 @@ def bootstrap(values: NDArray[np.float64], level: float = LEVEL, seed: int = 0) 
 
 
 def pick(differences: Mapping[str, Interval]) -> str:
-    """Return the candidate that is better than the incumbent with an interval that excludes 0; of several the best mean, "" where none is.
+    """Return the candidate that is better than the incumbent with an interval that excludes 0; of several the best mean, ""
+    where none is.
 
     Source: ours. Level and least number of clicks were chosen with `benchmarks.bakeoff`; the table is in docs/tables.md.
 

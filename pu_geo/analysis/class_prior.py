@@ -1,7 +1,7 @@
 """The class prior from held-out scores: what uPU and nnPU need before they can train.
 
-How far to trust `best_bin_share`. Scores normal with standard deviation 1, mean 0 for undamaged and s for damaged, 5,000 unlabeled
-chips, P held-out positives; mean +- standard deviation of 200 draws, by true class prior:
+How far to trust `best_bin_share`. Scores normal with standard deviation 1, mean 0 for undamaged and s for damaged, 5,000
+unlabeled chips, P held-out positives; mean +- standard deviation of 200 draws, by true class prior:
 
     s (AUC)   P      .005          .05           .3            .6
     2 (.92)   10     .137 +-.070   .171 +-.074   .364 +-.102   .578 +-.126
@@ -83,8 +83,8 @@ def best_bin_share(
 def elkan_noto_of_margins(positive: NDArray[np.floating], unlabeled: NDArray[np.floating]) -> float:
     """Estimate the class prior from margins of fits that did not see the chips.
 
-    A logistic curve over the margins gives g, the chance of being clicked; its mean over positives estimates c, and an unlabeled
-    chip is damaged with the odds (1 - c)/c g/(1 - g).
+    A logistic curve over the margins gives g, the chance of being clicked; its mean over positives estimates c, and an
+    unlabeled chip is damaged with the odds (1 - c)/c g/(1 - g).
 
     Source: Elkan and Noto, Learning Classifiers from Only Positive and Unlabeled Data (KDD 2008), Eq. 3 and section 2.2.
 
@@ -103,7 +103,8 @@ def elkan_noto_of_margins(positive: NDArray[np.floating], unlabeled: NDArray[np.
 
 
 def _calibrated(margin: NDArray[np.float64], n_positive: int) -> NDArray[np.float64]:
-    """Chance of being clicked, float64 [P + U]: the likeliest logistic curve over margins whose first rows are the positives.
+    """Chance of being clicked, float64 [P + U]: the likeliest logistic curve over margins whose first rows are the
+    positives.
 
     The curve rises: where it would fall, all chips have the same chance.
     """

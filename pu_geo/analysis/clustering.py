@@ -53,7 +53,8 @@ def matching(reference: Ints, other: Ints, n_groups: int) -> Ints:
 
 
 def adjusted_rand(sortings: Sequence[Ints]) -> float | None:
-    """Return how often two sortings agree on a pair of buildings, beyond chance, mean over pairs; None where there is but one.
+    """Return how often two sortings agree on a pair of buildings, beyond chance, mean over pairs; None where there is but
+    one.
 
     Source: Hubert and Arabie 1985, Comparing partitions.
     """
@@ -64,7 +65,8 @@ def adjusted_rand(sortings: Sequence[Ints]) -> float | None:
 
 
 def stability(groups: Ints, sortings: Sequence[Ints], n_groups: int) -> NDArray[np.float64]:
-    """Return how well each group is found again in other sortings of the same buildings, float64 [K] in 0..1; 0 for an empty one.
+    """Return how well each group is found again in other sortings of the same buildings, float64 [K] in 0..1; 0 for an empty
+    one.
 
     Source: Hennig (2007), cluster-wise stability: the largest Jaccard index with a group of the other one, on average.
 

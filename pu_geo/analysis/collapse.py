@@ -1,7 +1,7 @@
 """Is a model broken? Alarms with advice, from positives and unlabeled alone; the same live and of a finished run.
 
-Nobody knows how much is damaged before an audit, so no bound supposes it: each holds for a good model from hardly any damage up
-to about 60 %. Where much is damaged a good model calls much, and its criterion r^2 / Pr(f = 1) cannot exceed 1 / share.
+Nobody knows how much is damaged before an audit, so no bound supposes it: each holds for a good model from hardly any damage
+up to about 60 %. Where much is damaged a good model calls much, and its criterion r^2 / Pr(f = 1) cannot exceed 1 / share.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ MOST_CALLED, FEWEST_CALLED = 0.8, 0.001
 LOWEST_CRITERION = 1.0  # what calling everything gives
 LEAST_SPREAD = 0.001  # mean of 1 - cosine between chips below which a model takes all for the same
 _FAIR_AUC, _SURE = 0.6, 1.64
-"""AUC of a fair model (.75) against unlabeled of which 60 % are damaged: these rank as high as the clicks. How sure, in deviations."""
+"""AUC of a fair model (.75) against unlabeled of which 60 % are damaged: these rank as high as the clicks. How sure, in
+deviations.
+"""
 _COMPARE = "compare the top of this ranking with the instant ranker's before you use it"
 
 

@@ -95,9 +95,9 @@ def share_to_start_from(
     """Return `elkan_noto_share` made steady, for `start_k`; None where there are too few chips.
 
     One split into held-out parts moves the estimate by up to .15 on Joplin (30 clicks), and a few footprints more split
-    everything anew. Here it is the mean over 5 splits, and the part that an unlabeled chip is in depends on its row alone: chips
-    that are added at the end leave all others where they were. Steady is not right: where clicks are no even draw of the
-    damage it is as wrong as any estimate from clicks alone.
+    everything anew. Here it is the mean over 5 splits, and the part that an unlabeled chip is in depends on its row alone:
+    chips that are added at the end leave all others where they were. Steady is not right: where clicks are no even draw of
+    the damage it is as wrong as any estimate from clicks alone.
     """
     prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
     used = ~is_excluded if is_excluded is not None else np.ones(len(is_positive), np.bool_)
@@ -116,7 +116,9 @@ def share_to_start_from(
 
 
 def without_guesses(report: Mapping[str, object]) -> dict[str, object]:
-    """Return the report of an epoch without the share that a method guessed from the clicks: nobody is to read it as known."""
+    """Return the report of an epoch without the share that a method guessed from the clicks: nobody is to read it as
+    known.
+    """
     return {name: value for name, value in report.items() if name != "share"}
 
 
@@ -128,10 +130,10 @@ def written(scores: NDArray[np.floating]) -> NDArray[np.float64]:
 def start_k(n_unlabeled: int, share: float | None) -> int:
     """Return how many of the unlabeled buildings a map flags at first: a starting point, not an estimate.
 
-    Ours. It follows the guess from 0.5 to 50 % of the buildings, and is at least 30 and at most 20 times the root of their number
-    (half of 1,600, 14 % of 20,000, 9 % of 50,000). Where few are damaged and ten clicks order badly, the guess is .35 for a truth
-    of .0005 (a made-up town of 20,000), and of clicks on the clearest damage alone it is .008 for .036 (the sample). Figures are in
-    docs/methods.md.
+    Ours. It follows the guess from 0.5 to 50 % of the buildings, and is at least 30 and at most 20 times the root of their
+    number (half of 1,600, 14 % of 20,000, 9 % of 50,000). Where few are damaged and ten clicks order badly, the guess is .35
+    for a truth of .0005 (a made-up town of 20,000), and of clicks on the clearest damage alone it is .008 for .036 (the
+    sample). Figures are in docs/methods.md.
 
     Args:
         n_unlabeled: 0 or more.
@@ -153,9 +155,9 @@ def start_k(n_unlabeled: int, share: float | None) -> int:
 def first_threshold(unlabeled_scores: NDArray[np.floating], k: int) -> float:
     """Return the score of the k-th highest unlabeled chip: the threshold that flags k of them.
 
-    The same rule for every kind of score. A method's own boundary, 0.5, has no part in it: where much is damaged, scores that
-    order well can all stay below it (NCL on Joplin). Scores count as they are `written`; where several are equal there, the
-    next higher one is taken if it flags a number nearer to k. It is never 0, which would flag all.
+    The same rule for every kind of score. A method's own boundary, 0.5, has no part in it: where much is damaged, scores
+    that order well can all stay below it (NCL on Joplin). Scores count as they are `written`; where several are equal there,
+    the next higher one is taken if it flags a number nearer to k. It is never 0, which would flag all.
 
     Args:
         unlabeled_scores: float [U]. Of none the threshold is 0.5.

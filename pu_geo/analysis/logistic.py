@@ -1,4 +1,6 @@
-"""Logistic regression by SciPy's L-BFGS: of the instant ranker, of the linear methods, and of all that is calibrated by one curve."""
+"""Logistic regression by SciPy's L-BFGS: of the instant ranker, of the linear methods, and of all that is calibrated by one
+curve.
+"""
 
 from __future__ import annotations
 

@@ -65,7 +65,9 @@ def precision_at_k(scores: NDArray[np.floating], is_damaged: NDArray[np.bool_], 
 
 
 def in_top(scores: NDArray[np.floating], k: int) -> NDArray[np.float64]:
-    """Return the chance of each building to be among the k highest, float64 [N], which sums to k; ties share what is left."""
+    """Return the chance of each building to be among the k highest, float64 [N], which sums to k; ties share what is
+    left.
+    """
     last = np.partition(scores, len(scores) - k)[len(scores) - k]
     is_above, is_tied = scores > last, scores == last
     return np.where(is_tied, (k - is_above.sum()) / is_tied.sum(), is_above)

@@ -108,8 +108,8 @@ def label_propagation(own: Floats, links: csr_array, alpha: float, check: Check 
         f, float64 [M, K].
 
     Departs from the source: what travels are scores of a ranking, not labels; W ties nearest neighbors alone, by the third
-    power of their cosine instead of a Gaussian, and each to itself; own is not multiplied by 1 - alpha, which changes no order.
-    Solved by conjugate gradients, all columns at once, until what is left is a millionth of `own`.
+    power of their cosine instead of a Gaussian, and each to itself; own is not multiplied by 1 - alpha, which changes no
+    order. Solved by conjugate gradients, all columns at once, until what is left is a millionth of `own`.
     """
     wanted = np.asarray(own, np.float64)
     found, left = wanted.copy(), alpha * (links @ wanted)

@@ -35,7 +35,8 @@ def nearest(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the rows most like any of the chosen ones, most alike first.
 
-    Source: ours; every chip is compared, so none is missed. A chip is as like a selection as it is like the member that it resembles most.
+    Source: ours; every chip is compared, so none is missed. A chip is as like a selection as it is like the member that it
+    resembles most.
 
     Args:
         unit: unit rows, float32 [N, D].
@@ -44,7 +45,8 @@ def nearest(
         is_hidden: bool [N]; not returned either.
 
     Returns:
-        Rows, int64 [n], and their cosine to the nearest chosen one, float32 [n] in -1..1. Of equal ones the first come first.
+        Rows, int64 [n], and their cosine to the nearest chosen one, float32 [n] in -1..1. Of equal ones the first come
+        first.
 
     Raises:
         ShapeError(ValueError): if nothing is chosen, or the mask is not [N]. ValueError: if n is below 1.
@@ -94,7 +96,9 @@ def nearest_of_each(
 
 
 def highest(scores: NDArray[np.floating], n: int) -> NDArray[np.int64]:
-    """Return the rows of the n highest scores [N], int64, highest first; of equal ones the first. All where there are fewer."""
+    """Return the rows of the n highest scores [N], int64, highest first; of equal ones the first. All where there are
+    fewer.
+    """
     least = np.partition(scores, -n)[-n] if 0 < n < len(scores) else -np.inf
     rows = np.flatnonzero(scores >= least)
     return rows[np.argsort(-scores[rows], kind="stable")][:n]

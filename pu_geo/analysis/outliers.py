@@ -1,4 +1,6 @@
-"""Odd ones: positives that a model which was not taught them takes for undamaged, chips unlike all others, and chips twice."""
+"""Odd ones: positives that a model which was not taught them takes for undamaged, chips unlike all others, and chips
+twice.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """Evidence from place: damage comes in clusters, so the scores of unlabeled neighbors say something of a building.
 
-Source: ours. `nb` is a Gaussian mean of the unlabeled neighbors' standardised scores, `b` how much of it shows in a building's own
-score, `m` how much higher held-out clicks stand with it: `score += min(.6, b clip(14 (b - .9) + 8 m, 0, 1) clip(1 + 20 m, 0, 1)) nb`.
-Where scores are not clustered b is small, and nothing is added: on sets with labels of one image b was .93 to 1, on chips whose
-labels follow the date .54 to .98, where the evidence did harm. Where held-out clicks fall by 5 % of their place on average, the weight is 0.
+Source: ours. `nb` is a Gaussian mean of the unlabeled neighbors' standardised scores, `b` how much of it shows in a
+building's own score, `m` how much higher held-out clicks stand with it: `score += min(.6, b clip(14 (b - .9) + 8 m, 0, 1)
+clip(1 + 20 m, 0, 1)) nb`. Where scores are not clustered b is small, and nothing is added: on sets with labels of one image
+b was .93 to 1, on chips whose labels follow the date .54 to .98, where the evidence did harm. Where held-out clicks fall by
+5 % of their place on average, the weight is 0.
 """
 
 from __future__ import annotations
@@ -150,7 +151,9 @@ def _ties(
 
 
 def neighbor_mean(scores: Floats, xy_m: Floats, is_counted: Bools) -> NDArray[np.float32]:
-    """Average the scores of the neighbors that count, float32 [N]; see `PlaceWeights`, which is for more than one average."""
+    """Average the scores of the neighbors that count, float32 [N]; see `PlaceWeights`, which is for more than one
+    average.
+    """
     return PlaceWeights.of(xy_m).neighbor_mean(scores, is_counted)
 
 
@@ -199,7 +202,9 @@ def unused(why_not: str) -> dict[str, Any]:
 
 
 def standardized(raw: Floats, is_counted: Bools) -> tuple[NDArray[np.float64], float]:
-    """Bring scores [N] to mean 0 and variance 1 over those that count, float64 [N], and return their unit; 0 where all are alike."""
+    """Bring scores [N] to mean 0 and variance 1 over those that count, float64 [N], and return their unit; 0 where all are
+    alike.
+    """
     values = np.asarray(raw, np.float64)
     mean, unit = float(values[is_counted].mean()), float(values[is_counted].std())
     if not unit > 1e-9:

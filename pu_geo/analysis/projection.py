@@ -1,6 +1,7 @@
 """Embeddings brought to two dimensions for the Explore page: PCA at once, UMAP in a job.
 
-UMAP is umap-learn's, on neighbors that faiss found, which takes a third of the time; its progress bar reports and can be stopped.
+UMAP is umap-learn's, on neighbors that faiss found, which takes a third of the time; its progress bar reports and can be
+stopped.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def umap_2d(
         min_dist: least distance between dots, 0..1.
         metric: one of `METRICS`. Cosine compares directions: rows are scaled to unit length first.
         densmap: keep in the picture how dense the embeddings are.
-        labels: int [N], a class from 0 on, or -1 where it is not known; neighbors of one class are drawn together, of several
-            moved away from each other. None for a picture that knows no labels.
+        labels: int [N], a class from 0 on, or -1 where it is not known; neighbors of one class are drawn together, of
+            several moved away from each other. None for a picture that knows no labels.
         report: called with {"stage", "share"} before the stages "axes" and "neighbors", before each pass of "layout", and
             after it. What it raises ends the work.
 

@@ -68,7 +68,8 @@ class Readings:
     ) -> tuple[Floats, float]:
         """Fit the linear classifier that a reading teaches; slope [E] and offset.
 
-        Clicks weigh as much as all others together where these are what is taught; of pseudo labels each row weighs the same.
+        Clicks weigh as much as all others together where these are what is taught; of pseudo labels each row weighs the
+        same.
 
         Args:
             labels: by `labels`, if they are at hand.
@@ -84,11 +85,13 @@ class Readings:
         """Compute for each reading the log place of each click by fits that it was held out from, float64 [P].
 
         Source: ours; places and folds are those of `bakeoff`. A click that is held out is one of the unlabeled to the
-        reading: not pinned, not counted, taught as they are. Its place is among the other unlabeled, none of which is a click.
+        reading: not pinned, not counted, taught as they are. Its place is among the other unlabeled, none of which is a
+        click.
 
         Args:
             is_positive: bool [N], at least 2, and not all.
-            is_judging: bool [N], those of the positives that are held out, P, at least 2; the others are always given. None: all.
+            is_judging: bool [N], those of the positives that are held out, P, at least 2; the others are always given. None:
+                all.
         """
         at = np.flatnonzero(is_positive if is_judging is None else is_judging)
         n_folds = min(bakeoff.N_FOLDS, len(at))
@@ -129,8 +132,8 @@ class Choice:
 def choose(log_places: Mapping[str, NDArray[np.float64]]) -> Choice:
     """Choose the reading that puts held-out clicks first: lowest mean log place.
 
-    It is in doubt where that mean is not clearly below chance, or clearly below that of no other reading: where the bootstrap
-    interval over clicks, of paired differences for the latter, does not exclude 0.
+    It is in doubt where that mean is not clearly below chance, or clearly below that of no other reading: where the
+    bootstrap interval over clicks, of paired differences for the latter, does not exclude 0.
 
     Args:
         log_places: of `Readings.log_places`, float64 [P] each.

@@ -65,7 +65,9 @@ def words_of(judgement: Mapping[str, object]) -> str:
 
 
 def above_words(n_called: object) -> str:
-    """Return that clicks score the threshold or more, and how many of those not reviewed do; no share, which would be read as damage."""
+    """Return that clicks score the threshold or more, and how many of those not reviewed do; no share, which would be read
+    as damage.
+    """
     return "reach the threshold" if n_called is None else f"reach the threshold, as {n_called:,} of those not reviewed do"
 
 

@@ -287,7 +287,9 @@ def _are_oriented(direction: Doubles, ends: TwoMeans) -> Mask:
 
 
 def _best(ends: TwoMeans, positive: Mask, oriented: Mask) -> PuplResult:
-    """Return the result of lowest potential, from the oriented ends where there are any; the first one where they are equal."""
+    """Return the result of lowest potential, from the oriented ends where there are any; the first one where they are
+    equal.
+    """
     best = int(np.argmin(np.where(oriented | ~oriented.any(), ends.potentials, np.inf)))
     chosen = ends.labels[:, best], ends.centroids[best], float(ends.potentials[best]), int(ends.iterations[best])
     return _result(*chosen, bool(oriented[best]), positive)

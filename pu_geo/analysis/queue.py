@@ -22,7 +22,9 @@ N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
 
 
 class FeatureRows(Protocol):
-    """Features of buildings, float32 [N, D], of which some rows are asked for: an array, or what reads them from the disk."""
+    """Features of buildings, float32 [N, D], of which some rows are asked for: an array, or what reads them from the
+    disk.
+    """
 
     def __len__(self) -> int: ...
 
@@ -115,15 +117,16 @@ def next_queue(
     """Choose the next buildings to review. The same input gives the same queue.
 
     exploit: the highest scores that nobody answered. explore: farthest first by cosine from all known chips, the
-    distance times the score so that undamaged oddities do not fill the queue, at least 80 m from each other. audit: the next of the
-    drawing order. Places that random checks leave, because those were answered already, and those for which nothing to
-    explore is left, go to exploit where it has a share.
+    distance times the score so that undamaged oddities do not fill the queue, at least 80 m from each other. audit: the next
+    of the drawing order. Places that random checks leave, because those were answered already, and those for which nothing
+    to explore is left, go to exploit where it has a share.
 
     Source: ours; explore after k-center greedy (Gonzalez 1985; for active learning Sener and Savarese 2018).
 
     Args:
-        scores: float [N] in [0, 1]; None before there is a positive: then all are explored and no audit begins. NaN for those that a
-            ranking that goes on has yet to reach: these are not shown, and no audit begins, as its strata are made of all scores.
+        scores: float [N] in [0, 1]; None before there is a positive: then all are explored and no audit begins. NaN for
+            those that a ranking that goes on has yet to reach: these are not shown, and no audit begins, as its strata are
+            made of all scores.
         features: float [N, D], standardised features or embeddings.
         xy_m: float [N, 2], position in metres.
         state: see `QueueState`.

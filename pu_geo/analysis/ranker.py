@@ -19,7 +19,8 @@ Chosen on real chips: in `benchmarks.queue_simulation`, where an analyst answers
 last damaged buildings in half the answers that it takes without, or less; above 50 a few easy ones begin to do harm.
 """
 ACCEPTED_SHARE = 0.25
-"""Most of the positives' weight that buildings of accepted clusters get together: a large cluster of one kind of damage would
+"""Most of the positives' weight that buildings of accepted clusters get together: a large cluster of one kind of damage
+would
 outvote the clicks. Measured with `benchmarks.inspector`; the table is in docs/methods.md."""
 
 EMBEDDING_DIM = 64  # axes along which a ranker's run is explored
@@ -108,8 +109,8 @@ def fit_ranking(
         is_positive: bool [N].
         is_excluded: bool [N]; scored, but not learned from.
         is_not_damaged: bool [N]; called not damaged by a person. None where nobody was asked.
-        is_accepted: bool [N]; of accepted clusters: positives too, of which all together weigh a quarter of the positives' side
-            at most.
+        is_accepted: bool [N]; of accepted clusters: positives too, of which all together weigh a quarter of the positives'
+            side at most.
         l2: weight of half the squared length of the coefficients, against a mean loss; see `ranker.l2_for_share`.
         seed: of the draw of unlabeled chips where there are more than `MAX_UNLABELED`.
 
@@ -151,7 +152,9 @@ def widest_axes(values: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def embeddings_along(axes: NDArray[np.float32], values: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Reduce standardised features [N, D] to unit rows [N, 64] along axes [64, D], so that ranker runs can be explored too."""
+    """Reduce standardised features [N, D] to unit rows [N, 64] along axes [64, D], so that ranker runs can be explored
+    too.
+    """
     reduced = values @ axes.T
     unit: NDArray[np.float32] = reduced / (np.linalg.norm(reduced, axis=1, keepdims=True) + 1e-12)
     return unit.astype(np.float32)

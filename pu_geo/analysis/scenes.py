@@ -64,7 +64,8 @@ def scene_rows(
         facts: of the chip set.
         scores: float [N] in [0, 1].
         threshold: score from which on a building is flagged, compared at 4 decimals as in the export.
-        why: str [N], why a building is not assessed, "" where it is; see `assessability.reasons`. One that is `REMOVED` is in no row.
+        why: str [N], why a building is not assessed, "" where it is; see `assessability.reasons`. One that is `REMOVED` is
+            in no row.
         labels: current label of each building, [N], None without one.
     """
     shown = facts.get("post_scene")

@@ -38,8 +38,10 @@ class Bounds:
 
 
 SENSOR = Bounds(black=40.0, span=2.5, sharpness=1.8)
-"""Beyond these, scenes are of different sensors. Pairs of one sensor (xBD: Joplin, Santa Rosa, Matthew, Harvey, Florence) differ
-by up to 30, 2.2 and 1.35; dense haze or another stretch of 16 bits by 60 and more, images of 2 m that were enlarged by 2.6."""
+"""Beyond these, scenes are of different sensors. Pairs of one sensor (xBD: Joplin, Santa Rosa, Matthew, Harvey, Florence)
+differ
+by up to 30, 2.2 and 1.35; dense haze or another stretch of 16 bits by 60 and more, images of 2 m that were enlarged by
+2.6."""
 APPEARANCE = Bounds(black=20.0, span=1.6, sharpness=1.3)
 """Beyond these, content may explain the difference, and so may thin haze: what a run flags there decides."""
 
@@ -59,13 +61,14 @@ def sensor_groups(
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return the sensor group of each building, int64 [N]; 0 is the largest, and the only one where all scenes are alike.
 
-    A scene belongs to the first group whose largest scene it is like. Scenes with few visible chips are judged by their metadata
-    and join one group at most.
+    A scene belongs to the first group whose largest scene it is like. Scenes with few visible chips are judged by their
+    metadata and join one group at most.
 
     Args:
         chips: uint8 [N, 3 R, H, W], may be a memory map; bands of the roles of `scenes_of`, in that order.
         scenes_of: role -> the scene that shows each building at that date, [N], None where none does.
-        scenes: scene id -> its facts, of which "dtype", "gsd_m" and "stretch" count: files with one stretch are of one sensor and date.
+        scenes: scene id -> its facts, of which "dtype", "gsd_m" and "stretch" count: files with one stretch are of one
+            sensor and date.
         is_visible: bool [N]; the chips that show something.
         bounds: `SENSOR`, or `APPEARANCE` for groups of like appearance.
     """
@@ -145,8 +148,8 @@ def match_groups(
 ) -> tuple[int, ...]:
     """Scale the features of every sensor group to the mean and spread of group 0, in place.
 
-    Square roots of the features are shifted and scaled column by column. Only groups that differ by their sensor are matched,
-    never scenes of one sensor: that would erase that one of them is damaged more than another.
+    Square roots of the features are shifted and scaled column by column. Only groups that differ by their sensor are
+    matched, never scenes of one sensor: that would erase that one of them is damaged more than another.
 
     Source: ours; first two moments per domain, as in Sun, Feng and Saenko, Return of Frustratingly Easy Domain Adaptation
     (AAAI 2016), without the correlations. Joplin, clicks in one scene, destroyed houses found in the other of 69 with and

@@ -144,7 +144,9 @@ def chips_of(
 
 
 def drawn_anchors(is_used: NDArray[np.bool_], n_anchors: int, seed: int) -> Ints:
-    """Draw chips that scores may travel among, int64 in rising order: `n_anchors` at most, of those used, bool [N], where any is."""
+    """Draw chips that scores may travel among, int64 in rising order: `n_anchors` at most, of those used, bool [N], where
+    any is.
+    """
     usable = np.flatnonzero(is_used) if is_used.any() else np.arange(len(is_used))
     if len(usable) > n_anchors:
         usable = np.sort(np.random.default_rng([seed, 2]).choice(usable, n_anchors, replace=False))
@@ -157,8 +159,8 @@ class Marks:
 
     Attributes:
         clicked: damaged; the analyst found them.
-        queued: damaged; the queue put them before the analyst. Learned from like the others, but held out only where fewer than
-            4 others can be: they are the clearest damage, so they say little about what is still to be found.
+        queued: damaged; the queue put them before the analyst. Learned from like the others, but held out only where fewer
+            than 4 others can be: they are the clearest damage, so they say little about what is still to be found.
         unlabeled: nobody labeled them.
         not_damaged: a person called them so.
         accepted: of accepted clusters, which nobody clicked.
@@ -237,8 +239,8 @@ class Reading:
         zeros, scale_of: origin and unit of the plain, the whitened and the propagated scores, float32 [3].
         values: scores of the anchors after they have traveled, float32 [M].
         weight: of the propagated reading, in [0, 1].
-        share: guessed damaged share of the unlabeled (Elkan and Noto 2008), 0..1; None where clicks are too few. Coarse: used
-            within bounds, never shown to people.
+        share: guessed damaged share of the unlabeled (Elkan and Noto 2008), 0..1; None where clicks are too few. Coarse:
+            used within bounds, never shown to people.
         difference: how much better held-out clicks stand in the propagated than in the whitened reading, in [-1, 1]; 0 where
             nothing was held out.
         loss: of the whitened regression.
@@ -308,7 +310,8 @@ def read_clicks(
     Source: ours; logistic regressions, label propagation (Zhou et al. 2003) and Elkan and Noto's share (2008).
 
     1. Whitened: a logistic regression of every view of the positives against the unlabeled, in the whitened space.
-    2. Propagated: the sum of that and of the same regression on the features as they are, both in their units, travels on the
+    2. Propagated: the sum of that and of the same regression on the features as they are, both in their units, travels on
+    the
        graph of nearest neighbors.
     3. Clicks are held out in 5 parts, each with a part of the unlabeled, and both readings are fitted to the rest. A click's
        place is (unlabeled before it + 1)/(n + 1). Where the places in the propagated reading are better, it counts more.
@@ -319,7 +322,8 @@ def read_clicks(
         most_held_out: unlabeled chips that held-out clicks are compared with, at most.
         seed: of the draw of parts.
         even_share: see `weight_of`.
-        share: damaged share of the unlabeled, if it is known better than from clicks; None: guessed from the held-out clicks.
+        share: damaged share of the unlabeled, if it is known better than from clicks; None: guessed from the held-out
+            clicks.
         weight: of the propagated reading; None: as the clicks say.
         tolerance: of the regressions, see `logistic.fit_logistic`.
         before: an earlier answer, to start the regressions from.

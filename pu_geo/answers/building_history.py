@@ -25,8 +25,8 @@ def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
 
     Returns:
         {"building_id", "area_m2", "attributes", "events": oldest first, "runs": newest first, "alike": places of the chips
-        most like it, None while these are worked out for the first time (ask again), "before": answers of earlier rounds, "imagery": see `image_quality.imagery_of`}; None if there is no
-        such building.
+        most like it, None while these are worked out for the first time (ask again), "before": answers of earlier rounds,
+        "imagery": see `image_quality.imagery_of`}; None if there is no such building.
     """
     with store.connect(layout) as db:
         known = contents.building_at(db, place) if place >= 0 else None
@@ -74,7 +74,9 @@ def _scored(layout: Layout, run: RunFacts, building: str, names: Mapping[str, st
 
 
 def _alike(layout: Layout, building: str) -> list[int] | None:
-    """Return the places of the nearest chips, nearest first; None while very many features are prepared in the background."""
+    """Return the places of the nearest chips, nearest first; None while very many features are prepared in the
+    background.
+    """
     if not ranking.has_plain_features(layout):
         return None
     nearest = ranking.most_alike(layout, building, N_ALIKE)

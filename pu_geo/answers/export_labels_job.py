@@ -31,11 +31,12 @@ TYPES = ("damage_types", "absent_types")  # lists
 def export_labels(layout: Layout, path: str) -> dict[str, object]:
     """Write the current label of each labelled building, and the complete history as `<stem>.events.csv` beside it.
 
-    With it comes `<stem>.decisions.json`: decisions about groups of buildings, the scale of grades, and undos that found nothing.
-    From these two a project can be rebuilt: `import_labels` with `rebuild`.
+    With it comes `<stem>.decisions.json`: decisions about groups of buildings, the scale of grades, and undos that found
+    nothing. From these two a project can be rebuilt: `import_labels` with `rebuild`.
 
-    Both files can be imported again: the first one as labels, the second one with who answered what, when, and what was undone.
-    Both have the place of each building, so that an import knows it again where another project calls it something else.
+    Both files can be imported again: the first one as labels, the second one with who answered what, when, and what was
+    undone. Both have the place of each building, so that an import knows it again where another project calls it something
+    else.
 
     Args:
         path: .csv, or .geojson (RFC 7946) with a point inside each building, longitude and latitude of WGS 84; replaced if
@@ -115,7 +116,9 @@ def _places(buildings: Iterable[str], table: FootprintTable, crs: str) -> dict[s
 
 
 def decided_of(db: sqlite3.Connection) -> dict[str, Any]:
-    """Return what people decided beside answers: the logs of decisions and of the scale of grades, and undos that found nothing."""
+    """Return what people decided beside answers: the logs of decisions and of the scale of grades, and undos that found
+    nothing.
+    """
     columns = ("op", "kind", "name", "analyst", "at", "facts")
     rows = db.execute(f"SELECT {', '.join(columns)} FROM decision ORDER BY decision").fetchall()
     decisions = [{**dict(zip(columns, row, strict=True)), "facts": json.loads(row[-1])} for row in rows]

@@ -71,15 +71,16 @@ def import_labels(
 ) -> dict[str, object]:  # fmt: skip
     """Store the labels of a file as one act, so that one undo of `analyst` takes them back.
 
-    Which building is meant is decided by id and position: see `geo.vector.points.find_footprints`. An answer of the file that is
-    older than the one here and differs from it is left out.
+    Which building is meant is decided by id and position: see `geo.vector.points.find_footprints`. An answer of the file
+    that is older than the one here and differs from it is left out.
 
     Args:
         path: one of
-            - CSV with a column building_id, or lon and lat, and label, reason, damage_types and absent_types (JSON lists, or texts with ";"
-              between them), comment, grade (its name or id), shown, inclusion, analyst, at where it has them. A row without a label is
-              skipped. What is known already is not stored again: for a row with an analyst, as the answer of that analyst, otherwise as
-              the building's label.
+            - CSV with a column building_id, or lon and lat, and label, reason, damage_types and absent_types (JSON lists, or
+            texts with ";"
+              between them), comment, grade (its name or id), shown, inclusion, analyst, at where it has them. A row without
+              a label is skipped. What is known already is not stored again: for a row with an analyst, as the answer of that
+              analyst, otherwise as the building's label.
             - a damage map as `export` and `publish` write it, GeoJSON or CSV: what people answered, not what was scored.
             - GeoJSON points (EPSG:4326) with the same properties.
             - CSV with a column event, as `export_labels` writes it: the history of a project, replayed in its order; an
@@ -88,17 +89,17 @@ def import_labels(
         meaning: which column tells what was seen, and what its values mean, in a file that was not made with PU-Geo.
         same_footprints: a person states that the file was made of this project's footprints, so that its ids hold also where
             PU-Geo made them up and the file does not say where the buildings lie.
-        rebuild: store a history as it was, with everybody's acts, undo and redo, and the decisions in the file beside it; for a
-            project without answers.
+        rebuild: store a history as it was, with everybody's acts, undo and redo, and the decisions in the file beside it;
+            for a project without answers.
 
     Returns:
         {"rows", "stored", "unchanged", "skipped": rows without a label, and rows whose place is on no footprint}; and
         {"placed": how many were placed by their position because ids differ, "notes"} where there is something to tell.
 
     Raises:
-        LabelError: if the file cannot be read, or some rows could not be stored (the others are); kind "values" if it does not say what
-            its values mean, "ids" if it names buildings by made-up ids alone, "outside" if none of it, or not all of a history, lies on
-            footprints.
+        LabelError: if the file cannot be read, or some rows could not be stored (the others are); kind "values" if it does
+            not say what its values mean, "ids" if it names buildings by made-up ids alone, "outside" if none of it, or not
+            all of a history, lies on footprints.
     """
     source = _checked_source(path)
     act, is_csv, is_ours = f"import-{uuid.uuid4()}", source.suffix.lower() == ".csv", meaning == IN_OUR_WORDS
@@ -175,7 +176,9 @@ def _told(n_placed: int, notes: Sequence[str]) -> dict[str, object]:
 
 
 def _at(details: Mapping[str, Any]) -> str | None:
-    """Return when a row says that it was answered; None where it does not, and of what is no time, which is refused where it is stored."""
+    """Return when a row says that it was answered; None where it does not, and of what is no time, which is refused where it
+    is stored.
+    """
     try:
         return utc(details.get("at"))
     except (ValueError, OverflowError):
@@ -275,8 +278,8 @@ def _with_grade(details: dict[str, Any], known: LabelEvent, scale: Sequence[Grad
 def _with_types(details: dict[str, Any], *known: LabelEvent | None) -> dict[str, Any]:
     """Return the same with the damage types that stand where the file is silent on them: it takes none away, as with grades.
 
-    The types that a building has and those that it has not are kept each by itself, without what the file says otherwise. Types of
-    an audit's answer go with answers of audits alone, and other types with other answers.
+    The types that a building has and those that it has not are kept each by itself, without what the file says otherwise.
+    Types of an audit's answer go with answers of audits alone, and other types with other answers.
 
     Args:
         known: answers that may hold types; the first one that does counts.
@@ -485,7 +488,9 @@ def _import_history(
 
 
 def _of_lost_events(past: Sequence[PastEvent]) -> set[str]:
-    """Return the operations that cannot be replayed as the history of a damaged project lost the events that they are about."""
+    """Return the operations that cannot be replayed as the history of a damaged project lost the events that they are
+    about.
+    """
     there: set[int | None] = {None}
     lost = set()
     for one in sorted(past, key=lambda one: one.event):

@@ -28,7 +28,9 @@ from pu_geo.wording import LABEL_WORDS
 MOST_OPERATIONS = 200_000
 """Operations of a browser that are read at once; more are no person's work. The others come with its next message."""
 PATIENCE_S = 2.0
-"""How long a browser's operations wait for another program that holds the file. The browser keeps them and sends them again."""
+"""How long a browser's operations wait for another program that holds the file. The browser keeps them and sends them
+again.
+"""
 _HIGHEST_NUMBER = 2**53  # of a browser
 _NUMBERED = re.compile(r"(.*-)([0-9]{1,15})", re.DOTALL)  # the id of an operation
 _NAME_FILE = "analyst.txt"  # in the user's own folder
@@ -55,7 +57,9 @@ class Team:
 
 
 def default_analyst() -> str:
-    """Return $PU_GEO_ANALYST, else the name that was chosen first on this machine, else a pseudonym, made up once and kept: never the login name."""
+    """Return $PU_GEO_ANALYST, else the name that was chosen first on this machine, else a pseudonym, made up once and kept:
+    never the login name.
+    """
     if named := os.environ.get("PU_GEO_ANALYST", "").strip():
         return named[:MAX_NAME]
     path = home() / _NAME_FILE
@@ -70,7 +74,8 @@ def default_analyst() -> str:
 
 
 def choose_analyst(name: str, *, again: bool = False) -> bool:
-    """Keep a name as this machine's, for the next time and for the command line, if none was chosen so far; return whether it is kept.
+    """Keep a name as this machine's, for the next time and for the command line, if none was chosen so far; return whether
+    it is kept.
 
     A server has one such name and perhaps many analysts, so a later choice counts in its own browser alone.
 
@@ -111,9 +116,9 @@ def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, An
 
     Args:
         message: {"session": of the browser's page, "analyst", "ops"}; each of the ops has a number "n" and what
-            `LabelOp.from_json` reads. One with "building_ids" stands for an operation on each of them. Their numbers are n, n + 1, ..., and so
-            the number at the end of their ids: "s-7", "s-8", ... from "s-7" on. Those that ask for another queue (`"next": true`) need the
-            page and are left out.
+            `LabelOp.from_json` reads. One with "building_ids" stands for an operation on each of them. Their numbers are n,
+            n + 1, ..., and so the number at the end of their ids: "s-7", "s-8", ... from "s-7" on. Those that ask for
+            another queue (`"next": true`) need the page and are left out.
 
     Returns:
         {"session", "n": highest number that is dealt with, "event": newest event, "refused": None or problem and hint};
@@ -143,7 +148,9 @@ def store_operations(layout: Layout, message: Mapping[str, Any]) -> dict[str, An
 
 
 def _operations(layout: Layout, analyst: str, entries: Sequence[object]) -> tuple[list[LabelOp], int, int]:
-    """Return a browser's operations, at most `MOST_OPERATIONS`, the highest number among them, and how many entries cannot be read."""
+    """Return a browser's operations, at most `MOST_OPERATIONS`, the highest number among them, and how many entries cannot
+    be read.
+    """
     ops: list[LabelOp] = []
     highest = n_unreadable = 0
     for entry in entries[:MOST_OPERATIONS]:
@@ -180,7 +187,9 @@ def _is_number(value: object) -> bool:
 
 
 def _from_browser(layout: Layout, analyst: str, op: LabelOp) -> LabelOp:
-    """Complete an operation. Only the server knows how probably an audit drew the building; what none drew is a plain answer."""
+    """Complete an operation. Only the server knows how probably an audit drew the building; what none drew is a plain
+    answer.
+    """
     if op.label == "not_assessable" and not op.reason:
         op = replace(op, reason="unclear")
     if op.shown != "audit":
@@ -200,8 +209,8 @@ def label_all(
     """Label buildings in one act, which one undo takes back; return how many.
 
     Args:
-        details: of each answer, as `LabelOp` has them. Without "grade", buildings that are graded already keep their grade, and
-            without types of damage those that have some keep them.
+        details: of each answer, as `LabelOp` has them. Without "grade", buildings that are graded already keep their grade,
+            and without types of damage those that have some keep them.
 
     Raises:
         ProjectError: if one of them could not be labeled; the others are.

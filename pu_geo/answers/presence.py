@@ -1,4 +1,6 @@
-"""Who is on which building right now, and what others answered since. Held in memory: after a restart browsers send it anew."""
+"""Who is on which building right now, and what others answered since. Held in memory: after a restart browsers send it
+anew.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _MOST_SESSIONS = 500  # of one project; more are no people
 
 @dataclass(frozen=True)
 class Other:
-    """Another browser on the project: its analyst, the building's place in the footprint file, seconds since it sent something."""
+    """Another browser on the project: its analyst, the building's place in the footprint file, seconds since it sent
+    something.
+    """
 
     name: str
     color: str
@@ -32,7 +36,8 @@ class Other:
 
 @dataclass(frozen=True)
 class Changes:
-    """What a browser does not know yet: labels up to `event` as they stand now ("cleared" too), what else these answers hold,
+    """What a browser does not know yet: labels up to `event` as they stand now ("cleared" too), what else these answers
+    hold,
     and who else is here."""
 
     event: int

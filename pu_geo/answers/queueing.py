@@ -34,7 +34,8 @@ class LabelState:
     Attributes:
         ids: building ids.
         is_answered: labeled, or hidden after the event; not shown any more.
-        scores: of the instant ranker; None before there is a positive. NaN where very many buildings are being ranked for the first time.
+        scores: of the instant ranker; None before there is a positive. NaN where very many buildings are being ranked for
+            the first time.
         teaches: what a run would learn from now; answers of audits and of random checks teach nothing.
     """
 
@@ -56,7 +57,9 @@ def current(layout: Layout, analyst: str) -> StoredQueue | None:
 
 
 def stored(layout: Layout, analyst: str) -> StoredQueue | None:
-    """Return the analyst's queue as it was made last, of the newest chips; None where there is none. It asks for no ranking."""
+    """Return the analyst's queue as it was made last, of the newest chips; None where there is none. It asks for no
+    ranking.
+    """
     found = queues.load_queues(layout, analyst)
     return found[0] if found and found[0].chip_set == store.call(layout, contents.latest_chip_set) else None
 
@@ -138,8 +141,8 @@ def _next(layout: Layout, chip_set: str, mix: Mix) -> StoredQueue:
 def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, is_shown: NDArray[np.bool_], n: int) -> list[Item]:
     """Return up to n buildings that the ranking has no evidence for, once there is a ranking.
 
-    First the highest score of each scene in which too little is answered, the largest scene first, then buildings that no pre
-    scene shows although the ranking uses pre bands.
+    First the highest score of each scene in which too little is answered, the largest scene first, then buildings that no
+    pre scene shows although the ranking uses pre bands.
     """
     shown = facts.get("post_scene")
     if now.scores is None or shown is None or n < 1:

@@ -1,4 +1,6 @@
-"""The random checks that are handed out: one check's sample, whether one is going on, and with what probability a building was drawn."""
+"""The random checks that are handed out: one check's sample, whether one is going on, and with what probability a building
+was drawn.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ class Check:
         at_event: labels up to this event were known when it began.
         sample: the drawing order of the buildings that it still speaks for, and how far these were drawn.
         n_gone: buildings of its order that were removed since, or stand elsewhere.
-        picked: "" unless those that were removed were picked among the ones answered since, in words: what is left is no random choice.
+        picked: "" unless those that were removed were picked among the ones answered since, in words: what is left is no
+            random choice.
     """
 
     id: str
@@ -58,7 +61,9 @@ def load(layout: Layout, check_id: str) -> Check:
 
 
 def _picked(layout: Layout, facts: Mapping[str, Any], drawn: progress.Audit, is_gone: NDArray[np.bool_]) -> str:
-    """Return that those of its buildings that went by a list or a newer file were picked among the ones answered since; "" if not."""
+    """Return that those of its buildings that went by a list or a newer file were picked among the ones answered since; ""
+    if not.
+    """
     ids: Sequence[str] = chip_facts(layout, facts["chip_set"])["building_ids"]
     with store.connect(layout) as db:
         if not (listed := contents.removed_by_list(db)):

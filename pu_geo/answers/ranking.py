@@ -1,4 +1,5 @@
-"""The live ranking: all buildings ranked anew by the labels of this moment, and scores for the map. No torch in this process.
+"""The live ranking: all buildings ranked anew by the labels of this moment, and scores for the map. No torch in this
+process.
 
 It is the default's reading (`analysis.two_readings`) with fewer buildings to learn from, so that it answers at once: at most
 `MOST_UNLABELED` unlabeled ones, and `MOST_LABELED` damaged and not damaged ones each. Trainings learn from all answers.
@@ -103,7 +104,8 @@ def _numbers_kept() -> int:
 
 @dataclass(frozen=True)
 class _Plain:
-    """Features of the unaugmented chips, standardised by the visible ones; they are read from the disk as they are asked for.
+    """Features of the unaugmented chips, standardised by the visible ones; they are read from the disk as they are asked
+    for.
 
     Attributes:
         views: float [N, D], a memory map of the unaugmented chips' features.
@@ -155,7 +157,9 @@ def _views(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float1
 
 
 def _is_hidden(layout: Layout, chip_set: str, stamp: str) -> NDArray[np.bool_]:
-    """Return which buildings the pictures hide, or none of the layers that the features of a stamp are made of shows, bool [N]."""
+    """Return which buildings the pictures hide, or none of the layers that the features of a stamp are made of shows, bool
+    [N].
+    """
     path = layout.chip_facts(chip_set)
     with reading(path):
         changed_ns = path.stat().st_mtime_ns
@@ -179,7 +183,9 @@ _warming: dict[str, threading.Thread] = {}  # by stamp
 
 
 def warm_up(layout: Layout) -> None:
-    """Prepare the features and rank in the background, so that the next click is ranked at once; nothing where that was started."""
+    """Prepare the features and rank in the background, so that the next click is ranked at once; nothing where that was
+    started.
+    """
     if (newest := _newest(layout)) is not None and newest[1] not in _warming:
         _in_background(newest[1], _rank_if_there, layout, *newest)
 
@@ -200,9 +206,9 @@ def _rank_if_there(layout: Layout, chip_set: str, stamp: str, at: Moment) -> Non
 def is_ranking(layout: Layout, patience_s: float) -> bool:
     """Return whether the first ranking of the features in use has yet to end in the background.
 
-    Of up to `MOST_WAITED_FOR` buildings it is started here. Of more it competes with the page for the processor: the page calls
-    `warm_up` once it is drawn. False, too, before anything is called damaged, and where the features cannot be ranked: `rank_now`
-    then raises.
+    Of up to `MOST_WAITED_FOR` buildings it is started here. Of more it competes with the page for the processor: the page
+    calls `warm_up` once it is drawn. False, too, before anything is called damaged, and where the features cannot be ranked:
+    `rank_now` then raises.
 
     Args:
         patience_s: seconds to wait for its end; of more than `MOST_WAITED_FOR` buildings nothing is waited for.
@@ -221,12 +227,16 @@ def is_ranking(layout: Layout, patience_s: float) -> bool:
 
 
 def plain_features(layout: Layout, chip_set: str, feature_set: str | None = None) -> NDArray[np.float32]:
-    """Return the standardised features of the unaugmented chips, float32 [N, D]: of the set in use, or a named one that is there."""
+    """Return the standardised features of the unaugmented chips, float32 [N, D]: of the set in use, or a named one that is
+    there.
+    """
     return feature_rows(layout, chip_set, feature_set)[slice(None)]
 
 
 def feature_rows(layout: Layout, chip_set: str, feature_set: str | None = None) -> _Plain:
-    """Return the same where only some rows are needed: they are read as they are asked for. Whoever asks while they are measured waits."""
+    """Return the same where only some rows are needed: they are read as they are asked for. Whoever asks while they are
+    measured waits.
+    """
     with store.connect(layout) as db:
         created_at = store.created_at(db)
         if feature_set is None or not feature_sets.is_there(layout, chip_set, feature_set):
@@ -239,8 +249,8 @@ def feature_rows(layout: Layout, chip_set: str, feature_set: str | None = None) 
 def has_plain_features(layout: Layout) -> bool:
     """Return whether `most_alike` can answer the newest chips at once.
 
-    Of up to `MOST_WAITED_FOR` buildings it always can. Of more their features are prepared in the background, which is started here.
-    True, too, where that failed: `most_alike` then raises.
+    Of up to `MOST_WAITED_FOR` buildings it always can. Of more their features are prepared in the background, which is
+    started here. True, too, where that failed: `most_alike` then raises.
     """
     newest = _newest(layout)
     if newest is None or len(chip_facts(layout, newest[0])["building_ids"]) <= MOST_WAITED_FOR:
@@ -259,7 +269,8 @@ def _prepare_plain(layout: Layout, chip_set: str, stamp: str) -> None:
 def scores_now(layout: Layout) -> NDArray[np.float32] | None:
     """Return live scores of the newest chips, float32 [N]; None where nothing can be ranked yet.
 
-    Of very many chips those of the last ranking of all where the background has yet to score them, and NaN before there was one.
+    Of very many chips those of the last ranking of all where the background has yet to score them, and NaN before there was
+    one.
     """
     newest = _newest(layout)
     found = None if newest is None else _live_scores(layout, *newest)
@@ -350,7 +361,8 @@ def _marks_at(layout: Layout, chip_set: str, stamp: str, at_event: int) -> Marks
 
 
 def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:
-    """Name what a live ranking depends on beside the labels: the project, its chips, their features, and after a dot the set.
+    """Name what a live ranking depends on beside the labels: the project, its chips, their features, and after a dot the
+    set.
 
     A copy of a project has its times and names; its folder is another one, or its database where it takes the other's place.
     """

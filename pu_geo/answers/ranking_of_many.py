@@ -1,9 +1,11 @@
-"""Features of buildings, prepared for live rankings: a drawn sample is ranked at once, all others in the background. No torch in this process.
+"""Features of buildings, prepared for live rankings: a drawn sample is ranked at once, all others in the background. No
+torch in this process.
 
-A sample that a seed fixes is ranked while the analyst waits, with all that was answered and the highest of the last ranking of all; of
-buildings that are no more than that these are all. A thread scores the others block by block; until then a building keeps its score of
-the last ranking of all. It ends each round over all buildings before it takes the newest labels for the next one: however fast somebody
-labels, rankings of all come. The first round brings each block into the space, and keeps that.
+A sample that a seed fixes is ranked while the analyst waits, with all that was answered and the highest of the last ranking
+of all; of buildings that are no more than that these are all. A thread scores the others block by block; until then a
+building keeps its score of the last ranking of all. It ends each round over all buildings before it takes the newest labels
+for the next one: however fast somebody labels, rankings of all come. The first round brings each block into the space, and
+keeps that.
 """
 
 from __future__ import annotations
@@ -122,7 +124,9 @@ class ManyBuildings:
         return newest if found is not None and newest is not None and newest.is_complete.is_set() else found
 
     def _newest(self) -> RankingOfMany | None:
-        """Return the ranking by the newest labels that was asked for, whatever was asked for last. The caller holds the state."""
+        """Return the ranking by the newest labels that was asked for, whatever was asked for last. The caller holds the
+        state.
+        """
         at = max(reversed(self._rankings), key=_event, default=None)
         return None if at is None else self._rankings[at]
 
@@ -228,7 +232,8 @@ class ManyBuildings:
     def _score_all(self) -> None:
         """Score all buildings by the newest labels, and again by newer ones, until the newest that were asked for are done.
 
-        A request by older labels that came late is not the newest; nor are older labels worth a round once newer ones had theirs.
+        A request by older labels that came late is not the newest; nor are older labels worth a round once newer ones had
+        theirs.
         """
         n, wanted = self.views.shape[1], None
         try:

@@ -1,7 +1,7 @@
 """What the audit of a run's map says: number damaged, precision and recall, thresholds, and chances of damage.
 
-The map that is judged is the exported one. Precision is of what is flagged: buildings that nobody answered. What people confirmed is
-counted apart; it is on the map all the same, so it counts in recall.
+The map that is judged is the exported one. Precision is of what is flagged: buildings that nobody answered. What people
+confirmed is counted apart; it is on the map all the same, so it counts in recall.
 """
 
 from __future__ import annotations
@@ -133,7 +133,8 @@ class HowMany:
         n: buildings that the answer is about: those that are assessed, without `n_not_covered`.
         n_not_covered: footprints without an answer that no random check could draw, as those that were added since.
         n_not_assessed: buildings without an answer that are hidden, or that the audited run does not assess; not among `n`.
-        basis: "all" (every building that is assessed was answered), "audit", "queue" (the random checks of the search), or "none".
+        basis: "all" (every building that is assessed was answered), "audit", "queue" (the random checks of the search), or
+            "none".
         total: damaged in all, confirmed ones included; without a value where there is not enough to estimate.
         n_checks, n_damaged: random checks that count, and how many found damage.
         check_id: of the audit.
@@ -159,7 +160,8 @@ class HowMany:
 
     def as_mapping(self) -> dict[str, Any]:
         """Return plain values for exports: {"N", "n", "x", "confirmed", "estimate", "low", "high", "not_covered",
-        "not_assessed", "method", "run_id", "words", "audit_state"}; the estimate and its bounds are None where there is not enough to estimate."""
+        "not_assessed", "method", "run_id", "words", "audit_state"}; the estimate and its bounds are None where there is not
+        enough to estimate."""
         low, value, high = (
             None if one is None else round(one) for one in (self.total.low, self.total.value, self.total.high)
         )
@@ -299,7 +301,8 @@ def _headline(
 
 
 def without_headline(words: str) -> str:
-    """Return the words of an estimate without the number, or that there is none, for a place where a headline has that already.
+    """Return the words of an estimate without the number, or that there is none, for a place where a headline has that
+    already.
 
     >>> without_headline("About 3 of 9 buildings are damaged, between 2 and 4 (95 % interval): 1 confirmed, the rest estimated.")
     '1 confirmed, the rest estimated.'
@@ -334,10 +337,11 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
     """Return an audit in plain values, for exports and the report; None without an audit.
 
     Returns:
-        {"check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "curve",
-        "agreement", "calibration", "bands"}; the figures come from the first "n_counted" checks of the random order, see
-        `random_audits.Answered` for these and the state. Bands are the thresholds of 90 % precision and recall, by the estimates: lower bounds of recall from few checks
-        would put nearly every building into the second band. None where most buildings would be in it.
+        {"check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold",
+        "curve", "agreement", "calibration", "bands"}; the figures come from the first "n_counted" checks of the random
+        order, see `random_audits.Answered` for these and the state. Bands are the thresholds of 90 % precision and recall,
+        by the estimates: lower bounds of recall from few checks would put nearly every building into the second band. None
+        where most buildings would be in it.
     """
     found = view(layout, run_id)
     if found is None:
@@ -410,7 +414,9 @@ def _minutes(n: int) -> str:
 
 
 def more_words(found: AuditView, n: int) -> str:
-    """Return what n more checks of an audit would buy: its interval narrows with the root of their number, to nothing once all are checked."""
+    """Return what n more checks of an audit would buy: its interval narrows with the root of their number, to nothing once
+    all are checked.
+    """
     done, low, high = found.done, found.total.low, found.total.high
     if low is None or high is None:
         return f"{n:,} more take {_minutes(n)}. So far {found.total.words}"

@@ -2,8 +2,8 @@
 
 A check draws buildings that nobody had answered when it began, in an order that is fixed from then on. Its answers are
 labels like others, stored as an audit's, so that nothing learns from them; only they make up its sample, and a label that is
-corrected later counts as corrected. One check at a time is open; those before are kept, and so are their answers. A check that
-was left unfinished counts as far as its order was answered (`Answered.state`). Each counts its own answers alone, see
+corrected later counts as corrected. One check at a time is open; those before are kept, and so are their answers. A check
+that was left unfinished counts as far as its order was answered (`Answered.state`). Each counts its own answers alone, see
 `store.checks`; random checks of the search are those that are no check's own.
 """
 
@@ -67,7 +67,8 @@ def begin_stop_check(layout: Layout, analyst: str) -> Check:
 def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
     """Begin the audit of a run's map with n checks. Raises PuGeoError if n is out of range, or nothing is left to check.
 
-    Its strata come from the scores without evidence from place: neighbors would share a stratum by what an audit shall judge.
+    Its strata come from the scores without evidence from place: neighbors would share a stratum by what an audit shall
+    judge.
     """
     facts = store.call(layout, runs.find, run_id)
     freshness.refuse_former(layout, facts.chip_set)
@@ -134,7 +135,8 @@ def audits_of(layout: Layout, run_id: str | None = None) -> list[dict[str, Any]]
 
 
 def leave(layout: Layout, check_id: str, analyst: str, *, former: Iterable[str] = ()) -> None:
-    """Send an analyst back to the search. The answers stay; the check is closed once all who were handed some of it have left.
+    """Send an analyst back to the search. The answers stay; the check is closed once all who were handed some of it have
+    left.
 
     Estimates use the answers that count, see `Answered`.
 
@@ -176,7 +178,9 @@ def unfinished_audit(layout: Layout) -> Check | None:
 
 
 def resume(layout: Layout, check_id: str, analyst: str) -> Check:
-    """Let an analyst answer a check on; it is opened again if it was closed. A queue that others have answered is passed by."""
+    """Let an analyst answer a check on; it is opened again if it was closed. A queue that others have answered is passed
+    by.
+    """
     check = extend(layout, check_id, 0, analyst)
     queue, answers = check_queue(layout, analyst, check), answers_of(layout, check.chip_set, check.run_id)
     open_ids = {
@@ -210,11 +214,12 @@ def extend(layout: Layout, check_id: str, n_more: int, analyst: str | None = Non
 
 
 def answers_of(layout: Layout, chip_set: str, run_id: str | None = None) -> NDArray[np.int8]:
-    """Return what is known of each building of a chip set, int8 [N], in the codes of `analysis.audit`: labels as they are now.
+    """Return what is known of each building of a chip set, int8 [N], in the codes of `analysis.audit`: labels as they are
+    now.
 
     Args:
-        run_id: whose map is judged: buildings that it does not assess are not assessable. Without one only those are that the
-            imagery after the event hides, as nobody can answer them. Removed buildings never are.
+        run_id: whose map is judged: buildings that it does not assess are not assessable. Without one only those are that
+            the imagery after the event hides, as nobody can answer them. Removed buildings never are.
     """
     found = population.of(layout, chip_set, run_id)
     answers = np.fromiter(map(_CODES.__getitem__, found.answers), np.int8, len(found.ids))
@@ -232,9 +237,10 @@ class Answered:
         is_outside: bool [N], could have been drawn and was answered since, but is not among the rows that count.
         n_drawn, n_answered, n_damaged: rows drawn, answered of them as checks, and found damaged by those that count.
         n_open: drawn rows without an answer.
-        state: "finished"; "open" while people answer it; left unfinished it is "reduced" to the rows that count, or "void" where
-            these are too few.
-        words: the state in a sentence or two; which answers count, and for which buildings they speak where some were removed.
+        state: "finished"; "open" while people answer it; left unfinished it is "reduced" to the rows that count, or "void"
+            where these are too few.
+        words: the state in a sentence or two; which answers count, and for which buildings they speak where some were
+            removed.
         frame: of these words, those on what was removed; "" where nothing was.
     """
 
@@ -399,7 +405,8 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
     """Make the queue that comes after `done`; asked twice, it is the same one.
 
     What an analyst skipped comes again first, because no later answer counts before it. Nobody is handed what another is
-    answering until nothing else is left: who went home must not keep an audit from its end. A stop check draws on as it needs.
+    answering until nothing else is left: who went home must not keep an audit from its end. A stop check draws on as it
+    needs.
     """
     with queues.locked(layout):
         key = _key(check, analyst, is_second)

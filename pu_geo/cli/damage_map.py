@@ -53,7 +53,9 @@ def choose(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Store which run is shown and exported where none is named, and its threshold or a damage type's; or print which they are."""
+    """Store which run is shown and exported where none is named, and its threshold or a damage type's; or print which they
+    are.
+    """
     layout = projects.find(project)
     found = thresholds.choose(layout, run, threshold=threshold, top=top, damage_type=damage_type)
     shown = damage_map.of_run(layout, found.run_id)

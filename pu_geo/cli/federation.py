@@ -90,7 +90,9 @@ def serve(
     ] = USUAL.host,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Lead a federation: write its invitation, wait for members, run its rounds, and make a run. Started again, it goes on."""
+    """Lead a federation: write its invitation, wait for members, run its rounds, and make a run. Started again, it goes
+    on.
+    """
     layout = projects.find(project)
     if not types and name not in federations.ids(layout):
         raise FederationError(
@@ -135,7 +137,9 @@ def admit(
     replace: Annotated[bool, typer.Option(help="take the class from a member whose key was lost")] = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
-    """Admit a member: from now on its key, and no other, may update its class. A federation that is served need not be stopped."""
+    """Admit a member: from now on its key, and no other, may update its class. A federation that is served need not be
+    stopped.
+    """
     layout = projects.find(project)
     request = federating.request(path)
     asks = request.member

@@ -280,7 +280,9 @@ def replace(
     analyst: Analyst = None,
     as_json: Json = False,
 ) -> None:
-    """Put another file in the place of a scene, of a layer, or of all footprints. Labels stay with the building at a place."""
+    """Put another file in the place of a scene, of a layer, or of all footprints. Labels stay with the building at a
+    place.
+    """
     layout, who = projects.find(project), analyst or labeling.default_analyst()
     if len(names) != {"scene": 2, "layer": max(len(names), 2), "footprints": 1}[kind]:
         wanted = {

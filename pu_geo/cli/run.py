@@ -41,7 +41,9 @@ Bands = Annotated[str, typer.Option(metavar="R,G,B", help="numbers of the red, g
 
 
 def repeated(metavar: str, help: str, *flags: str, default: Sequence[str] = ()) -> Any:
-    """Return an option that may be given several times; with dots in `metavar` it also takes all words up to the next option."""
+    """Return an option that may be given several times; with dots in `metavar` it also takes all words up to the next
+    option.
+    """
     return typer.Option(
         *flags, metavar=metavar, help=help, default_factory=lambda: list(default), show_default=" ".join(default) or False
     )

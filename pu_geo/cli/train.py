@@ -270,7 +270,9 @@ def compare_features(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses nothing."""
+    """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses
+    nothing.
+    """
     layout, of = projects.find(project), "layers" if is_of_layers else "features"
     names = list(dict.fromkeys(filter(None, methods.replace(" ", "").split(","))))
     feature_comparison.require(layout, of, names)

@@ -79,7 +79,9 @@ def read_stl10(folder: Path) -> ClassifiedChips:
 
 
 def _cifar(folder: Path, names: list[str], n_labels: int, class_names: tuple[str, ...]) -> ClassifiedChips:
-    """Read records of some label bytes, the first of which is kept, and 3 x 32 x 32 samples; the last file is for testing."""
+    """Read records of some label bytes, the first of which is kept, and 3 x 32 x 32 samples; the last file is for
+    testing.
+    """
     found = [_records(_existing(folder, name), n_labels + 3072) for name in names]
     rows = np.concatenate(found)
     classes = rows[:, 0].astype(np.int64)

@@ -75,7 +75,8 @@ def case_control(
     is_positive: NDArray[np.bool_], pool: Rows, test: Rows, n_positive: int, n_unlabeled: int, prior: float | None,
     generator: np.random.Generator,
 ) -> PUSplit:  # fmt: skip
-    """Draw positives and unlabeled separately: unlabeled chips are an even draw from a population with a share `prior` damaged.
+    """Draw positives and unlabeled separately: unlabeled chips are an even draw from a population with a share `prior`
+    damaged.
 
     Source: PUCL, Section 2 and Appendix A.1 (case-control setting).
 

@@ -282,7 +282,9 @@ MOST_OTHERS = 8000
 
 
 def on_map(layout: Layout, found: Inspected, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Return where a cluster lies, and others as background, of very many only some: pixels of the project grid, y down, float32 [n, 2]."""
+    """Return where a cluster lies, and others as background, of very many only some: pixels of the project grid, y down,
+    float32 [n, 2].
+    """
     rows = found.rows_of(name)
     others = np.setdiff1d(np.arange(len(found.ids)), rows)
     others = others[:: max(1, -(-len(others) // MOST_OTHERS))]
@@ -397,7 +399,9 @@ def undo(layout: Layout, decision: int, *, analyst: str) -> str:
 
 
 def newest(layout: Layout) -> tuple[int, str] | None:
-    """Return the newest decision on clusters that stands, of any run: its number, and in words what it is, whose, and of which run."""
+    """Return the newest decision on clusters that stands, of any run: its number, and in words what it is, whose, and of
+    which run.
+    """
     acts = store.call(layout, pseudo_positives.acts)
     if not acts:
         return None

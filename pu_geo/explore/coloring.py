@@ -121,10 +121,12 @@ def _coloring(layout: Layout, run_id: str, by: str, v: str) -> Coloring | None:
 
 
 def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
-    """Color by how little a run's answer is certain: both are differences of ranks, as a share of all buildings that have one.
+    """Color by how little a run's answer is certain: both are differences of ranks, as a share of all buildings that have
+    one.
 
-    "near": 0 for the building at the threshold, and less the more places it is away from there. "disagreement": places between
-    the run and the live ranking of the labels of this moment; none before that has all, as others keep scores by earlier labels.
+    "near": 0 for the building at the threshold, and less the more places it is away from there. "disagreement": places
+    between the run and the live ranking of the labels of this moment; none before that has all, as others keep scores by
+    earlier labels.
     """
     now_here = population.of_run(layout, store.call(layout, runs.find, run_id))
     scores = now_here.scores[np.isfinite(now_here.exact)]

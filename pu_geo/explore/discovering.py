@@ -227,7 +227,8 @@ def _changing(layout: Layout, discovery_id: str, analyst: str) -> Iterator[tuple
 def name_group(layout: Layout, discovery_id: str, number: int, name: str, *, analyst: str) -> None:
     """Name a group, with those merged with it. A name that other groups of the discovery have is for all of them then.
 
-    Of another discovery, a name moves over to this group. A group that had another name loses it; an empty name only does that.
+    Of another discovery, a name moves over to this group. A group that had another name loses it; an empty name only does
+    that.
 
     Raises:
         ProjectError: if the name cannot be, or there is no such group.

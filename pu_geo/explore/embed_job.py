@@ -50,7 +50,8 @@ def embed(job: Job, *, run_id: str, settings: Mapping[str, Any] | None = None) -
         settings: those of `UmapSettings`; None keeps the picture that is there, and draws the usual one where none is.
 
     Returns:
-        {"run_id", "n", "n_new": buildings placed so, "note": why others could not be, "" if they could, "words": what made it}
+        {"run_id", "n", "n_new": buildings placed so, "note": why others could not be, "" if they could, "words": what made
+        it}
 
     Raises:
         ProjectError: if there is no such run, or it has no embeddings.

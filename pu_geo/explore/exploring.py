@@ -1,4 +1,6 @@
-"""What the Explore screen asks for: the embeddings of a run in the plane, the chips of a selection, buildings added after it."""
+"""What the Explore screen asks for: the embeddings of a run in the plane, the chips of a selection, buildings added after
+it.
+"""
 
 from __future__ import annotations
 
@@ -126,7 +128,9 @@ def choose_umap_settings(layout: Layout, settings: UmapSettings) -> None:
 
 
 def projection_of(layout: Layout, run_id: str, wanted: Kind = "UMAP") -> tuple[Kind, str]:
-    """Return how a run is shown in the plane, and a text that changes with it: PCA where that is wanted, or no UMAP is there."""
+    """Return how a run is shown in the plane, and a text that changes with it: PCA where that is wanted, or no UMAP is
+    there.
+    """
     files = [layout.run(run_id) / name for name in ("umap.npy", "umap_new.npy")]
     place = store.call(layout, contents.geometry_v)  # a position is sent for each footprint, in their order
     if wanted == "PCA" or not files[0].is_file():

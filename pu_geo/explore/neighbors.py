@@ -22,7 +22,9 @@ from pu_geo.wording import listed
 
 @dataclass(frozen=True)
 class Alike:
-    """A building like the chosen ones: its cosine to the nearest of them, -1..1, its score, and its label, "" without one."""
+    """A building like the chosen ones: its cosine to the nearest of them, -1..1, its score, and its label, "" without
+    one.
+    """
 
     building_id: str
     cosine: float

@@ -82,7 +82,9 @@ def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> NDArra
 
 
 def _close(rows: NDArray[np.int64], near: NDArray[np.int64], distances: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return pairs of the run's rows whose embeddings are close, int64 [P, 2], each once though either may list the other."""
+    """Return pairs of the run's rows whose embeddings are close, int64 [P, 2], each once though either may list the
+    other.
+    """
     at, column = np.nonzero((distances <= float(np.sqrt(2 * (1 - SAME_COSINE)))) & (near >= 0))
     both = np.sort(rows[np.stack([at, near[at, column]], axis=1)], axis=1)
     return np.unique(both[both[:, 0] < both[:, 1]], axis=0)

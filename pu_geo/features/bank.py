@@ -1,8 +1,8 @@
 """The makers of frozen features: a class each, with `fit_request`, `transform` and `state`, and a row in `MAKERS`.
 
 `fit_maker(request, chips, ...)` makes what a `FeatureRequest` asks for, from a project's own chips or a local file;
-`transform(chips, n_views, seed=...)` computes features of augmented views, float16 [V, N, D]; `state()` and `facts()` give all that a
-maker is made of as plain arrays and JSON, from which `from_state` builds it again.
+`transform(chips, n_views, seed=...)` computes features of augmented views, float16 [V, N, D]; `state()` and `facts()` give
+all that a maker is made of as plain arrays and JSON, from which `from_state` builds it again.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Maker(Protocol):
 
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the features should know, as JSON: kind, backbone, weights_file, weights_sha256, licence,
-        pool, layer, size_px, dates, None where a maker has no such thing; and "holds_imagery": whether its arrays are patches of a
-        project's imagery, or were learned from it, so that whoever gets them gets some of it."""
+        pool, layer, size_px, dates, None where a maker has no such thing; and "holds_imagery": whether its arrays are
+        patches of a project's imagery, or were learned from it, so that whoever gets them gets some of it."""
         ...
 
 
@@ -139,9 +139,9 @@ def from_state(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> 
 def fingerprint(maker: Maker) -> str:
     """Return the lowercase hex sha256 of what decides the feature space: two makers with the same one can share a model.
 
-    That is kind and settings, filters or weights, and for networks from files the statistics of the bands that came with them.
-    Left out is what belongs to the chips at hand: statistics of bands of random convolutions, a network's power of two, the place
-    of the bands in a chip, and names of files.
+    That is kind and settings, filters or weights, and for networks from files the statistics of the bands that came with
+    them. Left out is what belongs to the chips at hand: statistics of bands of random convolutions, a network's power of
+    two, the place of the bands in a chip, and names of files.
     """
     space, facts = maker.state(), maker.facts()
     if isinstance(maker, SharedBank):

@@ -1,8 +1,8 @@
 """Random-convolution features of named layers: one bank of filters for each view of a building, side by side.
 
-A view is what pre, post or a layer such as SAR shows; dates that are joined by + share a bank, so that it can find what changed.
-Filters and statistics of a view come from the buildings that have it. Augmented views are drawn once a chip, for all its bands:
-they stay co-registered.
+A view is what pre, post or a layer such as SAR shows; dates that are joined by + share a bank, so that it can find what
+changed. Filters and statistics of a view come from the buildings that have it. Augmented views are drawn once a chip, for
+all its bands: they stay co-registered.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ class LayerBanks:
     ) -> LayerBanks:  # fmt: skip
         """Choose filters for each view that the request names, see `RcfBank.fit`.
 
-        All banks draw from the generator as it came: what one finds does not depend on which others there are, so a set without a
-        layer is the set with it less its columns.
+        All banks draw from the generator as it came: what one finds does not depend on which others there are, so a set
+        without a layer is the set with it less its columns.
 
         Args:
             rows: int64 [M], chips to choose from; each bank takes those of them that have its view.
@@ -210,13 +210,14 @@ def fill_missing(
 ) -> None:  # fmt: skip
     """Give chips that lack a view what their other views lead to expect there, in place.
 
-    So the missing view adds nothing to what the others say, and a method that has learned to rely on it ranks by these. With the
-    mean alone in its place such chips were ranked worse than without the view at all (AP .57 instead of .92; docs/methods.md).
+    So the missing view adds nothing to what the others say, and a method that has learned to rely on it ranks by these. With
+    the mean alone in its place such chips were ranked worse than without the view at all (AP .57 instead of .92;
+    docs/methods.md).
 
     Source: ours; ridge regression of the square roots of the features, which the default ranking reads too, in place of
-    the mean. Its penalty is chosen by leaving one chip out; where nothing can be expected so, or fewer than `LEAST_TO_EXPECT`
-    chips have all views that it takes, the mean of the roots is left. Where chips differ in what they lack in more than
-    `MOST_PATTERNS` ways, the rarer ones use fewer of their views.
+    the mean. Its penalty is chosen by leaving one chip out; where nothing can be expected so, or fewer than
+    `LEAST_TO_EXPECT` chips have all views that it takes, the mean of the roots is left. Where chips differ in what they lack
+    in more than `MOST_PATTERNS` ways, the rarer ones use fewer of their views.
 
     Args:
         features: float16 [V, N, D], at least 0, may be a memory map; each augmented view has its own mean.
@@ -269,8 +270,8 @@ def fill_missing(
 def _patterns(is_missing: NDArray[np.bool_], lacks: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
     """Return which views to take as missing, bool [V], and the chips, int64 [n], for all chips that lack a view.
 
-    The commonest patterns are as they are. A chip of a rarer one joins that with the most views among those that it has too; if
-    there is none, it keeps the one of its views that most chips have.
+    The commonest patterns are as they are. A chip of a rarer one joins that with the most views among those that it has too;
+    if there is none, it keeps the one of its views that most chips have.
 
     Args:
         is_missing: bool [V, N].

@@ -1,7 +1,8 @@
 """Networks of timm from a folder: `config.json` names the architecture, `model.safetensors` holds its weights.
 
-That is how timm's own `save_for_hf` writes a network, and how the folders look that one can download elsewhere. We read both files
-ourselves and let timm build the architecture without weights: timm, which is in the extra `backbones`, never loads or fetches any.
+That is how timm's own `save_for_hf` writes a network, and how the folders look that one can download elsewhere. We read both
+files ourselves and let timm build the architecture without weights: timm, which is in the extra `backbones`, never loads or
+fetches any.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ LAYER_HINT = (
 MAX_CONFIG = 1_000_000  # bytes
 MAX_SIDE_PX = 1024
 MAX_TOKENS, MAX_TABLES = 16_384, 256_000_000
-"""Tokens of an image, and bytes that the tables of a network may have beyond its weights: a file with a few words asks for both."""
+"""Tokens of an image, and bytes that the tables of a network may have beyond its weights: a file with a few words asks for
+both.
+"""
 ARGUMENTS = frozenset({
     "img_size", "patch_size", "embed_dim", "embed_dims", "depth", "depths", "dims", "num_heads", "mlp_ratio", "qkv_bias",
     "init_values", "global_pool", "class_token", "reg_tokens", "no_embed_class", "pre_norm", "final_norm", "fc_norm",
@@ -201,8 +204,8 @@ def usual_tensors(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> d
 def build(config: object, tensors: Mapping[str, Tensor], layer: str, pool: str, size_px: int) -> TimmMaps:
     """Build a network of timm with these weights, in evaluation mode, float32.
 
-    Its architecture is built without memory first, and refused where the tensors are not its own: a few words cannot ask for a
-    network of any size.
+    Its architecture is built without memory first, and refused where the tensors are not its own: a few words cannot ask for
+    a network of any size.
 
     Args:
         config: of `read_config`, or of a stored maker.
@@ -260,7 +263,9 @@ def build(config: object, tensors: Mapping[str, Tensor], layer: str, pool: str, 
 
 
 def _require_small(sketch: nn.Module, name: str, size_px: int) -> None:
-    """Refuse a network, on the meta device, with far larger tables than weights, or that would cut images into too many tokens."""
+    """Refuse a network, on the meta device, with far larger tables than weights, or that would cut images into too many
+    tokens.
+    """
     tables, weights = (sum(each.nbytes for each in some) for some in (sketch.buffers(), sketch.parameters()))
     if tables > weights + MAX_TABLES:
         raise _refusal(f"{name} with these settings and {size_px} px needs {tables / 1e9:,.1f} GB besides its weights")

@@ -240,7 +240,9 @@ class _Given:
 
 
 def _of_file(request: FeatureRequest) -> _Given:
-    """Read weights for a network of torchvision. Its images have the size of the chips: ImageNet's 224 px would take 12 times as long."""
+    """Read weights for a network of torchvision. Its images have the size of the chips: ImageNet's 224 px would take 12
+    times as long.
+    """
     path = Path(request.weights)
     with _own_hint():
         tensors, digest = read_safetensors(path)

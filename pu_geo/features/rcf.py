@@ -206,7 +206,8 @@ class RcfBank:
 
 
 def problem_of_bank(arrays: Mapping[str, NDArray[Any]], n_filters: int, n_bands: int, chip_px: int = MOST_CHIP_PX) -> str:
-    """Return why arrays, perhaps a stranger's, are no bank of so many filters of so many bands, in words; "" where they are one.
+    """Return why arrays, perhaps a stranger's, are no bank of so many filters of so many bands, in words; "" where they are
+    one.
 
     Args:
         chip_px: side of the chips, pixels.

@@ -24,7 +24,8 @@ from pu_geo.training.run import Run
 
 BACKBONES = ("small", "resnet18")  # on a CPU, on a GPU
 N_STEPS, EPOCHS = 300, (10, 100)
-"""Steps of a training, and the fewest and most epochs that they may come to. On one CPU core a chip takes 3 ms an epoch: 2,000 chips
+"""Steps of a training, and the fewest and most epochs that they may come to. On one CPU core a chip takes 3 ms an epoch:
+2,000 chips
 4 minutes, 20,000 chips 10. Joplin (368 chips) gained .04 AP from 30 epochs and another .016 from 90."""
 BATCH, LR, WEIGHT_DECAY, TEMPERATURE = 256, 1e-3, 1e-4, 0.5
 HIDDEN, DIM = 512, 128  # of the projection head, which is thrown away
@@ -73,8 +74,8 @@ def learn(
 ) -> Learned:  # fmt: skip
     """Train a backbone of three bands so that two augmented views of a chip get like features, and different chips others.
 
-    Source: PUCL, Eq. 4 (ssCL), on what features are made of: both dates and their difference, under one augmentation, so that the
-    contrast asks for what the event changed. A contrast of date against date would teach to overlook that.
+    Source: PUCL, Eq. 4 (ssCL), on what features are made of: both dates and their difference, under one augmentation, so
+    that the contrast asks for what the event changed. A contrast of date against date would teach to overlook that.
 
     Args:
         chips: uint8 [N, C, H, W], may be a memory map.

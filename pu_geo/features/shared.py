@@ -1,7 +1,7 @@
 """Features by filters that are the same everywhere, for agencies that may not show each other imagery.
 
-The filters came once from the made-up imagery of the sample event, whitened there, and lie beside this file. Of a project's own
-imagery they hold nothing. Only the bands' mean and standard deviation are of the chips at hand.
+The filters came once from the made-up imagery of the sample event, whitened there, and lie beside this file. Of a project's
+own imagery they hold nothing. Only the bands' mean and standard deviation are of the chips at hand.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ class SharedBank(RcfBank):
         return cls(filters, bias, nothing, nothing, RcfSettings().stride_px, RcfSettings().threshold)
 
     def measured(self, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None) -> SharedBank:
-        """Return these filters with the statistics of chips, uint8 [N, C, H, W]; those of `rows` alone, int64 [M], if given."""
+        """Return these filters with the statistics of chips, uint8 [N, C, H, W]; those of `rows` alone, int64 [M], if
+        given.
+        """
         self._require_bands(chips)
         mean, std = band_statistics(chips[:, -self.filters.shape[1] :], rows)
         return replace(self, band_mean=torch.from_numpy(mean), band_std=torch.from_numpy(std))
@@ -140,7 +142,8 @@ class SharedBank(RcfBank):
         out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
         is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None, first: int = 0,
     ) -> NDArray[np.float16]:  # fmt: skip
-        """Compute features as `RcfBank.transform`, float16 [V, N, 512]; of chips with both dates, filters of post read the last 3 bands.
+        """Compute features as `RcfBank.transform`, float16 [V, N, 512]; of chips with both dates, filters of post read the
+        last 3 bands.
 
         Raises:
             ShapeError: as there, and without statistics of bands.
@@ -192,7 +195,9 @@ def band_statistics(
 
 @lru_cache(maxsize=len(N_BANDS))
 def sha256_of(dates: str) -> str:
-    """Return the sha256 of the filters for "both" dates or for "post", with their step and threshold: the same on every machine."""
+    """Return the sha256 of the filters for "both" dates or for "post", with their step and threshold: the same on every
+    machine.
+    """
     digest, settings = hashlib.sha256(), RcfSettings()
     digest.update(f"{KIND} {dates} {settings.stride_px} {settings.threshold}".encode())
     for array in _filters(dates):

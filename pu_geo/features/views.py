@@ -76,7 +76,8 @@ def describe_views(
 
 
 def split_dates(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Standardise images, float [B, C, H, W] in 0..255, and return their dates one after the other, float [B * C / 3, 3, H, W].
+    """Standardise images, float [B, C, H, W] in 0..255, and return their dates one after the other, float [B * C / 3, 3, H,
+    W].
 
     Only the last len(mean) bands are used: of chips with pre and post, statistics of three bands choose post.
     """

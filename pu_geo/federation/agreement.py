@@ -1,4 +1,5 @@
-"""What whoever leads plans, what all partners of a federation agreed on before its first round, and the digest by which they know that it is the
+"""What whoever leads plans, what all partners of a federation agreed on before its first round, and the digest by which they
+know that it is the
 same.
 
 It comes as a file from somebody else, so everything in it is checked. Imports no torch.
@@ -72,7 +73,8 @@ class Privacy:
     """Whether noise hides what single members send; see `federation.privacy_job`.
 
     Attributes:
-        kind: "none"; "local": each member clips and adds noise before it sends; "central": the leader does, after it has received.
+        kind: "none"; "local": each member clips and adds noise before it sends; "central": the leader does, after it has
+            received.
         clip: longest change of theta and class vector together that counts, in the L2 norm.
         epsilon, delta: bound over all rounds; smaller is more private.
     """
@@ -98,8 +100,8 @@ class Privacy:
     def epsilon_of_agency(self, n_classes: int) -> float:
         """Return the epsilon of all rounds, at the same delta, for what an agency that holds several classes contributes.
 
-        Its members have noise of their own with "local": rho adds up. With "central" all are in the one sum that gets noise, which
-        they can move so many times as far: rho grows with the square.
+        Its members have noise of their own with "local": rho adds up. With "central" all are in the one sum that gets noise,
+        which they can move so many times as far: rho grows with the square.
 
         Example:
             >>> round(Privacy("local", epsilon=8.0, delta=1e-5).epsilon_of_agency(2), 2)
@@ -177,7 +179,9 @@ class Agreement:
 
     @classmethod
     def of(cls, folder: Path) -> Agreement:
-        """Read the agreement of a federation's folder. Raises ProjectError if there is none, FederationError if it is damaged."""
+        """Read the agreement of a federation's folder. Raises ProjectError if there is none, FederationError if it is
+        damaged.
+        """
         return cls.from_json(federations.agreement_bytes(folder))
 
     @classmethod
@@ -247,11 +251,15 @@ class Agreement:
             )
 
     def pixel_words(self, project: str, gsd_m: float) -> list[str]:
-        """Return in words that a project has much finer or coarser pixels, metres, than those agreed on; nothing where it has not."""
+        """Return in words that a project has much finer or coarser pixels, metres, than those agreed on; nothing where it
+        has not.
+        """
         return contents.pixel_words(gsd_m, self.features.gsd_m, "The federation", f"in {printable(project)}")
 
     def warnings(self, folder: Path) -> list[str]:
-        """Return what whoever leads must know: members of other pixels, and classes that took part in few of the rounds so far."""
+        """Return what whoever leads must know: members of other pixels, and classes that took part in few of the rounds so
+        far.
+        """
         projects = {(one.project, one.gsd_m) for one in federations.members(folder).values()}
         found = [words for project, gsd_m in sorted(projects) for words in self.pixel_words(project, gsd_m)]
         if rounds := federations.rounds(folder):

@@ -25,8 +25,9 @@ _WAIT_SECONDS = 0.3
 def federate_lead(job: Job, *, federation: str, plan: Mapping[str, Any], own: Held) -> dict[str, Any]:
     """Serve a federation until its last round, from the round where it stopped before; the first time write its agreement.
 
-    A job is started for each class of this project, whose key is admitted at once: nobody has to compare it. The first round waits for a
-    member of each class, a later one for the quorum; to send the model nobody is waited for longer than the deadline.
+    A job is started for each class of this project, whose key is admitted at once: nobody has to compare it. The first round
+    waits for a member of each class, a later one for the quorum; to send the model nobody is waited for longer than the
+    deadline.
 
     Args:
         federation: its id.
@@ -37,8 +38,8 @@ def federate_lead(job: Job, *, federation: str, plan: Mapping[str, Any], own: He
         See `rounds.lead`.
 
     Raises:
-        FederationError: if a value is not what an agreement allows, the host is no address, the project cannot lead or take part, it cannot be
-            served there, a round found no quorum, or a member did not get the model in time.
+        FederationError: if a value is not what an agreement allows, the host is no address, the project cannot lead or take
+            part, it cannot be served there, a round found no quorum, or a member did not get the model in time.
     """
     folder, planned = job.layout.federation(federation), Plan.from_json(plan)
     require_flower(folder)

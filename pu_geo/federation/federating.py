@@ -1,4 +1,6 @@
-"""What the Train screen asks for about federations: what can be led or joined, who waits to be admitted, rounds, and the ledger."""
+"""What the Train screen asks for about federations: what can be led or joined, who waits to be admitted, rounds, and the
+ledger.
+"""
 
 from __future__ import annotations
 
@@ -306,7 +308,8 @@ def start(layout: Layout, task: str, args: dict[str, Any]) -> str:
 
 
 def join(layout: Layout, path: str | Path, own: Held, fingerprint: str) -> tuple[Invitation, list[Path], bool]:
-    """Join a federation for classes of this project. Nothing is sent: the job of each class may start once the fingerprint was compared.
+    """Join a federation for classes of this project. Nothing is sent: the job of each class may start once the fingerprint
+    was compared.
 
     Args:
         fingerprint: of the invitation, as whoever leads reads it out, needed once; the file may be another one by now.
@@ -315,7 +318,8 @@ def join(layout: Layout, path: str | Path, own: Held, fingerprint: str) -> tuple
         The invitation, the requests that go to the leader, and whether people here compared the fingerprint, now or before.
 
     Raises:
-        FederationError: if the file is no invitation, or has another fingerprint, or this project cannot take part, or has no building of a class.
+        FederationError: if the file is no invitation, or has another fingerprint, or this project cannot take part, or has
+            no building of a class.
     """
     found = invitation(path)
     from pu_geo.federation.deployed import membership
@@ -333,7 +337,9 @@ def join(layout: Layout, path: str | Path, own: Held, fingerprint: str) -> tuple
 
 
 def start_join(layout: Layout, path: str, own: Held, fingerprint: str) -> str:
-    """Join a federation whose fingerprint was compared, and start a job for each class; return the federation's id. See `join`."""
+    """Join a federation whose fingerprint was compared, and start a job for each class; return the federation's id. See
+    `join`.
+    """
     found, *_ = join(layout, path, own, fingerprint)
     for name in own:
         start(layout, JOIN, {"federation": found.agreement.id, "class_name": name})
@@ -373,7 +379,9 @@ def _new_id(title: str, *layouts: Layout) -> str:
 
 
 def parties(layout: Layout) -> dict[str, Layout]:
-    """Return the other known projects on this machine that can take part in a trial, by their name with that of their folder."""
+    """Return the other known projects on this machine that can take part in a trial, by their name with that of their
+    folder.
+    """
     found = {}
     for other in projects.recent():
         with suppress(PuGeoError):
@@ -389,8 +397,8 @@ def arguments_to_simulate(layout: Layout, plan: Plan, held: Mapping[Layout, Held
         held: project -> the classes that it holds.
 
     Raises:
-        FederationError: if a project holds none, two hold the same or nobody holds "rest", or a project cannot take part, or has no building
-            of its class.
+        FederationError: if a project holds none, two hold the same or nobody holds "rest", or a project cannot take part, or
+            has no building of its class.
     """
     named = [name for classes in held.values() for name in classes]
     if len(held) < 2 or not all(held.values()) or len(set(named)) < len(named) or REST not in named:
@@ -415,7 +423,9 @@ def arguments_to_simulate(layout: Layout, plan: Plan, held: Mapping[Layout, Held
 
 
 def start_scoring(layout: Layout, federation_id: str) -> str:
-    """Start the job that scores all buildings by the finished model; return its id. Raises ModelError if its file is damaged."""
+    """Start the job that scores all buildings by the finished model; return its id. Raises ModelError if its file is
+    damaged.
+    """
     return models.start_apply(layout, str(_model(layout, federation_id)))
 
 

@@ -86,8 +86,8 @@ class OwnData:
     def rows_of(self, class_name: str, types_from: str | None) -> Ints:
         """Return the rows of the buildings of a class, int64 [n], rising.
 
-        "rest" are all buildings that nobody called damaged. A damage type's are those of that type; one with several counts as the
-        rarest of its own, as in FedAwS in one process. Buildings of accepted clusters belong to none.
+        "rest" are all buildings that nobody called damaged. A damage type's are those of that type; one with several counts
+        as the rarest of its own, as in FedAwS in one process. Buildings of accepted clusters belong to none.
 
         Args:
             types_from: see `federations.Held`.
@@ -132,10 +132,11 @@ class Part:
             )
 
     def reply(self, message: Message) -> Message:
-        """Do what the leader asks for: its part of a round, or to keep the finished model; what leaves is in the ledger before it is returned.
+        """Do what the leader asks for: its part of a round, or to keep the finished model; what leaves is in the ledger
+        before it is returned.
 
-        The same ask gets the same answer, to the bit, also after a restart. With local noise that is the stored one, whatever was
-        answered on the Annotate page since: of two answers with the same noise, the difference would have none.
+        The same ask gets the same answer, to the bit, also after a restart. With local noise that is the stored one,
+        whatever was answered on the Annotate page since: of two answers with the same noise, the difference would have none.
 
         Raises:
             FederationError: if the message does not fit the agreement, or the training diverged.
@@ -236,7 +237,8 @@ class Part:
 
 
 def feature_space(layout: Layout) -> FeatureSpace:
-    """Return the feature space of a project for an agreement: of the features in use if they hold no imagery, else of the newest that do not.
+    """Return the feature space of a project for an agreement: of the features in use if they hold no imagery, else of the
+    newest that do not.
 
     Raises:
         FederationError: if what makes its features holds imagery: everybody else would get that.
@@ -298,7 +300,8 @@ def write_model(own: OwnData, message: Message) -> None:
     The task `apply_model` makes a run of it.
 
     Raises:
-        FederationError: if the tensors are not those of the agreed network, or the leader does not say how far classes took part.
+        FederationError: if the tensors are not those of the agreed network, or the leader does not say how far classes took
+            part.
     """
     agreement, inputs, held = own.agreement, own.inputs, federations.memberships(own.folder)
     mine, classes = theta_of(own.embedder), agreement.classes
@@ -345,7 +348,9 @@ def write_model(own: OwnData, message: Message) -> None:
 
 
 def _n_learned(own: OwnData, held: Held) -> tuple[int, int]:
-    """Return how many damaged buildings, and how many others, are of the classes that a project holds: nobody learned from the rest."""
+    """Return how many damaged buildings, and how many others, are of the classes that a project holds: nobody learned from
+    the rest.
+    """
     damaged, rest = set[int](), 0
     for name, source in held.items():
         try:

@@ -36,8 +36,8 @@ def start(agreement: Agreement) -> Learner:
 def shared_of(theta: Mapping[str, Tensor]) -> Theta:
     """Return what of an embedder's weights and buffers is sent: all but the shape and the statistics of the features.
 
-    These statistics are means and spreads over a project's chips. They stay local, as BatchNorm's do in federated averaging of
-    clients whose data differ; the embedder has no other statistics, since it is trained on cached features.
+    These statistics are means and spreads over a project's chips. They stay local, as BatchNorm's do in federated averaging
+    of clients whose data differ; the embedder has no other statistics, since it is trained on cached features.
     """
     return {name: tensor for name, tensor in theta.items() if not name.startswith(_LOCAL)}
 

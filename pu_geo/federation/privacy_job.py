@@ -1,15 +1,16 @@
 """Noise for a federation that wants some: how much, and who adds it.
 
-The Gaussian mechanism over whole messages. What a member sends in a round, its change of theta and of its class vector together,
-is cut to an L2 norm of `clip`; exchanging a member's data for any other can then move it by 2 * clip. Noise is chosen so that all
-rounds together keep epsilon and delta. With "local" noise the leader sees noisy messages alone; with "central" it is trusted with
-the clear ones, and the other members are not.
+The Gaussian mechanism over whole messages. What a member sends in a round, its change of theta and of its class vector
+together, is cut to an L2 norm of `clip`; exchanging a member's data for any other can then move it by 2 * clip. Noise is
+chosen so that all rounds together keep epsilon and delta. With "local" noise the leader sees noisy messages alone; with
+"central" it is trusted with the clear ones, and the other members are not.
 
-Source: Bun and Steinke, Concentrated Differential Privacy, TCC 2016: Prop. 1.6 (a Gaussian of spread s is s2^2 / (2 s^2)-zCDP for
-sensitivity s2), Lemma 2.3 (rounds add up), Prop. 1.3 (rho-zCDP is (rho + 2 sqrt(rho ln(1/delta)), delta)-private).
+Source: Bun and Steinke, Concentrated Differential Privacy, TCC 2016: Prop. 1.6 (a Gaussian of spread s is s2^2 / (2
+s^2)-zCDP for sensitivity s2), Lemma 2.3 (rounds add up), Prop. 1.3 (rho-zCDP is (rho + 2 sqrt(rho ln(1/delta)),
+delta)-private).
 
-It hides the whole contribution of all rounds of one member, a class of an agency, from whoever knows the rest; for an agency with
-several classes epsilon is higher, see `Privacy.epsilon_of_agency`. Floating-point attacks on samplers of noise are
+It hides the whole contribution of all rounds of one member, a class of an agency, from whoever knows the rest; for an agency
+with several classes epsilon is higher, see `Privacy.epsilon_of_agency`. Floating-point attacks on samplers of noise are
 not defended against. Without noise there is no such bound at all.
 """
 
@@ -40,8 +41,8 @@ _STEPS = 2.0**-53  # of the float64 numbers from 0 to 1
 class SecretNoise:
     """Standard normal numbers drawn from a key: nobody makes them again who lacks one bit of it.
 
-    PyTorch's generator on the CPU is not used: it keeps 32 bits of its seed, and who has the sum of a number and its noise could
-    try them all.
+    PyTorch's generator on the CPU is not used: it keeps 32 bits of its seed, and who has the sum of a number and its noise
+    could try them all.
 
     Source: SHAKE256 (FIPS 202) of the key and the number of a block; Box and Muller, 1958.
 
@@ -123,7 +124,8 @@ def local(agreement: Agreement, update: ClientUpdate, theta: Theta, own_vector: 
 def central(
     agreement: Agreement, updates: Mapping[int, ClientUpdate], theta: Theta, class_vectors: Tensor, noise: SecretNoise
 ) -> dict[int, ClientUpdate]:  # fmt: skip
-    """Return what the leader averages in the place of the updates: each is clipped, their sum gets noise, and so does each row.
+    """Return what the leader averages in the place of the updates: each is clipped, their sum gets noise, and so does each
+    row.
 
     Rows of W are not averaged, so that the noise on them does not shrink with the number of members.
     """

@@ -1,8 +1,9 @@
 """The leader's side: round after round from the state on disk, whatever carries the messages.
 
-In a round the leader sends each member theta and its own row of W, waits until the deadline, checks what came back, and takes one
-step of FedAwS with it. Who is late, or refused, keeps the row of the round before and is asked again in the next one. A round in
-which too few took part is asked for again; it changes nothing. The last one needs each class that took part in none before.
+In a round the leader sends each member theta and its own row of W, waits until the deadline, checks what came back, and
+takes one step of FedAwS with it. Who is late, or refused, keeps the row of the round before and is asked again in the next
+one. A round in which too few took part is asked for again; it changes nothing. The last one needs each class that took part
+in none before.
 """
 
 from __future__ import annotations
@@ -52,17 +53,18 @@ class Transport(Protocol):
             arrived: called with the row of each reply as it comes.
 
         Returns:
-            By row of W: a reply of the right kind, or why the member refused or its reply is none, in words. A row whose member was not
-            heard of is missing.
+            By row of W: a reply of the right kind, or why the member refused or its reply is none, in words. A row whose
+            member was not heard of is missing.
         """
         ...
 
 
 def lead(job: Job, agreement: Agreement, transport: Transport) -> dict[str, Any]:
-    """Run the rounds of a federation from its stored state to the last one, and send the model to the members that have it not.
+    """Run the rounds of a federation from its stored state to the last one, and send the model to the members that have it
+    not.
 
-    Source: FedAwS, Algorithm 1, lines 3 to 14. Killed between any two steps and called again, it ends with the same numbers, to the
-    bit, if the same members take part.
+    Source: FedAwS, Algorithm 1, lines 3 to 14. Killed between any two steps and called again, it ends with the same numbers,
+    to the bit, if the same members take part.
 
     Args:
         job: of the leader's project, which has the federation's files.
@@ -71,9 +73,9 @@ def lead(job: Job, agreement: Agreement, transport: Transport) -> dict[str, Any]
         {"rounds", "members": how many have the model, "warnings": see `Agreement.warnings`}
 
     Raises:
-        FederationError: if a round found no quorum in `Agreement.tries` tries, a class took part in no round up to the last one, the
-            state is of another agreement, the agreement is of another version, rounds with noise would be done again, or a member did not
-            get the model in time.
+        FederationError: if a round found no quorum in `Agreement.tries` tries, a class took part in no round up to the last
+            one, the state is of another agreement, the agreement is of another version, rounds with noise would be done
+            again, or a member did not get the model in time.
         JobCancelled: if the user cancelled.
     """
     agreement.require_current()
@@ -133,7 +135,8 @@ def read_state(folder: Path, agreement: Agreement) -> tuple[int, Learner] | None
 
 
 def _require_newest(agreement: Agreement, folder: Path, done: int) -> None:
-    """Refuse to do rounds with noise again after their outcome was sent: of two outcomes with the same noise, the difference has none.
+    """Refuse to do rounds with noise again after their outcome was sent: of two outcomes with the same noise, the difference
+    has none.
 
     The round after the state's may be done again, where it was not sent: the leader was killed before it stored the state.
     """
@@ -165,7 +168,9 @@ def write_state(folder: Path, agreement: Agreement, done: int, learner: Learner)
 
 
 def _round(job: Job, agreement: Agreement, transport: Transport, number: int, learner: Learner) -> tuple[Learner, Round]:
-    """Do a round; without a quorum, the learner stays as it is. The log comes first: killed between, it has the round twice."""
+    """Do a round; without a quorum, the learner stays as it is. The log comes first: killed between, it has the round
+    twice.
+    """
     folder = job.layout.federation(agreement.id)
     asks = {
         row: Message(
@@ -237,7 +242,8 @@ def _step(agreement: Agreement, folder: Path, number: int, learner: Learner, ans
 
 
 def _send_model(job: Job, agreement: Agreement, transport: Transport, learner: Learner) -> None:
-    """Send the finished model, all class vectors included, to the members that have it not: they need them to score all classes.
+    """Send the finished model, all class vectors included, to the members that have it not: they need them to score all
+    classes.
 
     Raises:
         FederationError: if a member has no model after the deadline; says why.

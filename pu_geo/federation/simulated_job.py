@@ -45,8 +45,8 @@ def set_up(agreement: Agreement, leader: Layout, parties: Mapping[Layout, Held])
         parties: project -> the classes that it holds, no two the same.
 
     Raises:
-        FederationError: if a project would teach two classes by the same buildings, or cannot hold its own; then nothing was written. Also if
-            one has another federation of that id.
+        FederationError: if a project would teach two classes by the same buildings, or cannot hold its own; then nothing was
+            written. Also if one has another federation of that id.
     """
     members: dict[int, Member] = {}
     parts: dict[int, Part] = {}

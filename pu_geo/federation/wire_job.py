@@ -1,7 +1,8 @@
 """What leader and members of a federation send each other, whatever carries it: tensors, and plain facts.
 
-A federation has a leader, who averages, and members. A member is one project with the chips of one class, known by its key. One project
-can be several members: its damage type, and "rest", the buildings that nobody called damaged. What arrives is checked here, in words.
+A federation has a leader, who averages, and members. A member is one project with the chips of one class, known by its key.
+One project can be several members: its damage type, and "rest", the buildings that nobody called damaged. What arrives is
+checked here, in words.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ class Message(NamedTuple):
     """A message.
 
     Attributes:
-        kind: "ask": theta, and the member's own row of W alone. "answer": both after its steps; its "n_chips" is 1 where the agreement weighs
-            members equally, so that their numbers do not leave them, and its "loss" the mean over its steps. "model": the finished one,
-            with all rows of W, since scoring needs them, and `TOOK_PART`, int64 [C, 2] of a `TookPart` a class. "received": that a member has
-            it. "refusal": the words that a member sends in the place of an answer.
-        tensors: `OWN_VECTOR`, float32 [E], or `CLASS_VECTORS`, float32 [C, E]; the others are theta, by their names in the network.
+        kind: "ask": theta, and the member's own row of W alone. "answer": both after its steps; its "n_chips" is 1 where the
+            agreement weighs members equally, so that their numbers do not leave them, and its "loss" the mean over its
+            steps. "model": the finished one, with all rows of W, since scoring needs them, and `TOOK_PART`, int64 [C, 2] of
+            a `TookPart` a class. "received": that a member has it. "refusal": the words that a member sends in the place of
+            an answer.
+        tensors: `OWN_VECTOR`, float32 [E], or `CLASS_VECTORS`, float32 [C, E]; the others are theta, by their names in the
+            network.
         facts: "agreement" is the digest of that which the sender goes by.
     """
 
@@ -83,7 +86,9 @@ def checked(message: Message, *kinds: str) -> Message:
 
 
 def mismatch(wanted: Mapping[str, Tensor], came: Mapping[str, Tensor]) -> str:
-    """Return in one sentence why tensors are not of the names, types and shapes that are wanted, in finite numbers; "" where they are."""
+    """Return in one sentence why tensors are not of the names, types and shapes that are wanted, in finite numbers; "" where
+    they are.
+    """
     if odd := sorted(came.keys() ^ wanted.keys()):
         return f"It {'lacks the' if odd[0] in wanted else 'holds an unknown'} tensor {printable(odd[0])!r}."
     for name, tensor in came.items():

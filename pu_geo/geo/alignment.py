@@ -160,7 +160,9 @@ class Search:
 
     @property
     def boxes(self) -> Ints:
-        """What windows need of the post scene and, off by the coarse shift, of the pre scene together: [N, 4] in grid pixels."""
+        """What windows need of the post scene and, off by the coarse shift, of the pre scene together: [N, 4] in grid
+        pixels.
+        """
         start = np.rint(self.middle).astype(np.int64) - self.held_size[:, None] // 2
         low, high = np.minimum(start, start - self.coarse), np.maximum(start, start - self.coarse) + self.held_size[:, None]
         return np.concatenate([low, high], axis=1) * self.shrink
@@ -172,8 +174,8 @@ def _matched(
     """Match buildings, strip by strip.
 
     Returns:
-        found, float64 [N, 4, 2], peaks off the coarse shift, NaN for other than the best where one lies at the border; worth,
-        float64 [N], how far the best of them can be trusted, 0..1, -1 where there is no data.
+        found, float64 [N, 4, 2], peaks off the coarse shift, NaN for other than the best where one lies at the border;
+        worth, float64 [N], how far the best of them can be trusted, 0..1, -1 where there is no data.
     """
     n = len(search.middle)
     found, worth = np.zeros((n, N_PEAKS, 2)), np.zeros(n)
@@ -320,8 +322,8 @@ def gradients(gray: NDArray[np.uint8]) -> tuple[NDArray[np.float32], NDArray[np.
 def _lengths(along_x: NDArray[np.float32], along_y: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the lengths of gradients, float32 [H, W].
 
-    Not by `cv2.magnitude`, whose last bits depend on where in memory its arrays are: the sums of squares here are whole numbers below
-    2**24, so that nothing but the root is rounded, and a building gets the same shift in every process.
+    Not by `cv2.magnitude`, whose last bits depend on where in memory its arrays are: the sums of squares here are whole
+    numbers below 2**24, so that nothing but the root is rounded, and a building gets the same shift in every process.
     """
     return np.sqrt(along_x * along_x + along_y * along_y)
 
@@ -500,7 +502,9 @@ class EdgeView:
     _last_gray: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.uint8))
 
     def read(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Read a window given in worked pixels: gray values of red and green, which haze dims less than blue; and validity."""
+        """Read a window given in worked pixels: gray values of red and green, which haze dims less than blue; and
+        validity.
+        """
         picture, valid = self.mosaic.read(*(self.shrink * value for value in (col, row, width, height)))
         gray = cv2.addWeighted(picture[0], 0.5, picture[1], 0.5, 0.0)
         if self.shrink == 1:

@@ -145,8 +145,8 @@ def cut_chips(
     """Cut one square chip per window out of the scene pair and its layers, reading each block of the scenes once.
 
     Beyond the grid's border the picture is mirrored, so that chips there do not stand out by a black edge; pixels without
-    data inside the grid are 0 on pre and post, and the mean of the chip's other pixels on layers: a measure that is not known is
-    no low one. Windows over 2 times the chip's size are area averaged, others bilinear
+    data inside the grid are 0 on pre and post, and the mean of the chip's other pixels on layers: a measure that is not
+    known is no low one. Windows over 2 times the chip's size are area averaged, others bilinear
     (area averaging by factors near 1 takes about twice as long).
 
     Args:
@@ -161,8 +161,8 @@ def cut_chips(
         report: called with {"stage": "chips", "done", "total"} after each strip.
 
     Returns:
-        Share of each chip's window that no scene covers, float32 [N, 2 or 1 and the layers], 0..1, pre first, that of the moved
-        window; mirrored parts count as not covered.
+        Share of each chip's window that no scene covers, float32 [N, 2 or 1 and the layers], 0..1, pre first, that of the
+        moved window; mirrored parts count as not covered.
 
     Raises:
         JobCancelled: if `is_cancelled()`; `out` is then incomplete.
@@ -259,7 +259,9 @@ def _boxes(windows: Floats, n_mosaics: int, pre_shift_px: Floats | None) -> Ints
 
 
 def _with_mean(picture: NDArray[np.uint8], shown: Shown) -> NDArray[np.uint8]:
-    """Return a picture [H, W, B] whose pixels without data have the mean of the others, band by band; 0 where all have none."""
+    """Return a picture [H, W, B] whose pixels without data have the mean of the others, band by band; 0 where all have
+    none.
+    """
     is_valid = shown > 0
     if is_valid.all() or not is_valid.any():
         return picture

@@ -1,4 +1,5 @@
-"""Pictures of the ground around a building, for people: cut from the map's tiles, with the outline, north up, never mirrored.
+"""Pictures of the ground around a building, for people: cut from the map's tiles, with the outline, north up, never
+mirrored.
 
 The browser draws the same from the same tiles, see `ui/frontend/src/ground.js`. What a model gets is another thing: chips.
 """

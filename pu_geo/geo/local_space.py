@@ -63,8 +63,8 @@ def local_transform(name: str, pixel_m: float, allowed_m: tuple[float, float], *
 def laid_over(known: Sequence[Scene], new: Sequence[Scene]) -> list[Scene]:
     """Return new scenes ready for a project that holds `known` ones: those without a place laid over one another.
 
-    The post picture sets the size of the ground; where it comes together with a pre picture, the stated pixel size is that of
-    the post picture and the other's follows. A scene that comes later must agree with the ground within 1 %.
+    The post picture sets the size of the ground; where it comes together with a pre picture, the stated pixel size is that
+    of the post picture and the other's follows. A scene that comes later must agree with the ground within 1 %.
 
     Raises:
         ImageryError: kind "local" if some scenes have a place and others none, if there are two pictures of one date, or if
@@ -177,8 +177,8 @@ def check_coordinates(crs: str, formats: Sequence[str], *, local: bool) -> None:
         local: whether a person asked that the map shall be written in local coordinates.
 
     Raises:
-        ImageryError: kind "local" in a project without a place, unless `local` and a format that can state it; and where `local`
-            is asked of a project that has a place.
+        ImageryError: kind "local" in a project without a place, unless `local` and a format that can state it; and where
+            `local` is asked of a project that has a place.
     """
     if not is_local(crs):
         if local:

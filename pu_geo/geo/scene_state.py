@@ -33,8 +33,9 @@ def state_at_once(scene: Scene) -> State:
     """Compare a scene's file with what was written down when it was added, without reading all of it.
 
     Returns:
-        "missing" where no file can be read, or a path inside a project leads out of it; "changed" for another size or other ends; "same" where its time agrees, too;
-        "touched" where only the time differs, as after a copy: all of the file has to be read to know.
+        "missing" where no file can be read, or a path inside a project leads out of it; "changed" for another size or other
+        ends; "same" where its time agrees, too; "touched" where only the time differs, as after a copy: all of the file has
+        to be read to know.
     """
     path = Path(scene.path)
     try:
@@ -51,8 +52,8 @@ def state_at_once(scene: Scene) -> State:
 def state_of(scene: Scene, *, full: bool = False, each: Callable[[int], None] | None = None) -> State:
     """Return whether a scene's file is the one that was added: "same", "changed" or "missing".
 
-    A file of which only the time differs is read in full, once a process; so is every file with `full`: bytes changed in the middle of
-    a file that keeps its size, its ends and its time show in no other way.
+    A file of which only the time differs is read in full, once a process; so is every file with `full`: bytes changed in the
+    middle of a file that keeps its size, its ends and its time show in no other way.
 
     Args:
         each: gets the number of bytes read so far, and may raise to stop.

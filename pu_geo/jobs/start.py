@@ -121,7 +121,8 @@ def take_lock(folder: Path) -> int:
 
 
 def resume(layout: Layout, job_id: str, *, args: Mapping[str, Any] | None = None) -> None:
-    """Start a job that has ended otherwise than well again: what can pause after its last checkpoint, others from their beginning.
+    """Start a job that has ended otherwise than well again: what can pause after its last checkpoint, others from their
+    beginning.
 
     Args:
         args: what it is asked for from now on; None for the same as before.

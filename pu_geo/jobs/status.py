@@ -46,7 +46,8 @@ class JobView:
         result: what the task returned, once done.
         problem, hint: why it failed.
         seconds, seconds_left: that it has worked since it was started, and will by its pace; None where nobody can know.
-        ended_at, took_s: when it ended, RFC 3339, and the seconds from its start to there; "" and None where nobody noted it.
+        ended_at, took_s: when it ended, RFC 3339, and the seconds from its start to there; "" and None where nobody noted
+            it.
         is_asked_to: what a person asked of it that it has not done yet.
     """
 

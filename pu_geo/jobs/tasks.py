@@ -1,4 +1,6 @@
-"""What there is to know of each task before its code is imported: what does it, what people call it, what it needs and what it changes."""
+"""What there is to know of each task before its code is imported: what does it, what people call it, what it needs and what
+it changes.
+"""
 
 from __future__ import annotations
 

@@ -225,7 +225,9 @@ def _full_disk(folder: Path, error: BaseException) -> JobError:
 
 
 def _disk_of(error: BaseException | None, project: Path) -> Path | None:
-    """Return a folder on the disk of the file that did not fit, the project itself if it is on the same; None if none is named."""
+    """Return a folder on the disk of the file that did not fit, the project itself if it is on the same; None if none is
+    named.
+    """
     while error is not None:
         if isinstance(error, sqlite3.Error):
             return project

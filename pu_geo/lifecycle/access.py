@@ -1,8 +1,9 @@
 """Who may open the app: a secret in the address that it prints, and a cookie that a browser keeps after its first visit.
 
-The app listens on the loopback address, which every account of a machine reaches. So each start of the server makes a secret,
-which is part of the address that it prints. A browser that opened this address gets a cookie. The cookie is worked out from a key
-in the user's own folder, so it stays valid when the server starts again: open tabs go on, and send the clicks that they kept.
+The app listens on the loopback address, which every account of a machine reaches. So each start of the server makes a
+secret, which is part of the address that it prints. A browser that opened this address gets a cookie. The cookie is worked
+out from a key in the user's own folder, so it stays valid when the server starts again: open tabs go on, and send the clicks
+that they kept.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def new_secret() -> str:
 
 
 def given_secret() -> str | None:
-    """Return the secret that who started this process handed over, and take it out of the environment, which jobs inherit."""
+    """Return the secret that who started this process handed over, and take it out of the environment, which jobs
+    inherit.
+    """
     return os.environ.pop(SECRET_VARIABLE, None)
 
 

@@ -58,8 +58,8 @@ class Listing:
 def roots() -> list[Place]:
     """Return the folders below which files may be picked: $PU_GEO_ROOTS, home, that of projects, the working one, and media.
 
-    One that is not there, is the same as an earlier one, or has nothing to show is left out; so is "/" where nobody named it in
-    $PU_GEO_ROOTS: as working folder, or as home of a container, it would show the whole machine.
+    One that is not there, is the same as an earlier one, or has nothing to show is left out; so is "/" where nobody named it
+    in $PU_GEO_ROOTS: as working folder, or as home of a container, it would show the whole machine.
     """
     more = [Path(part).expanduser() for part in os.environ.get(ROOTS_VARIABLE, "").split(os.pathsep) if part.strip()]
     named = [Place(_name(path), path) for path in more]

@@ -20,7 +20,8 @@ _OF_DATABASE = re.compile(r"project(\.v\d+-backup|\.damaged-.*)?\.gpkg.*")  # an
 
 
 def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> dict[str, object]:
-    """Copy a project as it stands at one moment. Scenes stay where they are; labels that are clicked meanwhile may be missing.
+    """Copy a project as it stands at one moment. Scenes stay where they are; labels that are clicked meanwhile may be
+    missing.
 
     What was removed stays behind, so that it can be brought back in the project alone; so do keys of federations.
 
@@ -54,7 +55,9 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
 
 
 def folder_to_make(layout: Layout, named: str, example: str) -> Path:
-    """Return the folder that a project shall be copied or restored into; ProjectError if it can be none, or is there already."""
+    """Return the folder that a project shall be copied or restored into; ProjectError if it can be none, or is there
+    already.
+    """
     folder = Path(named).expanduser().resolve()
     if folder.suffix != SUFFIX or layout.folder in folder.parents:
         raise ProjectError(

@@ -1,7 +1,7 @@
 """Check a project and this machine: what is damaged, missing or left over, and what to do about it.
 
-Most checks are rules, a row each: what to look for, what it means and what helps. Nothing is changed unless it is asked for, and then
-only what can cost nobody anything: temporary files that nobody writes, and a backup where the newest one is old.
+Most checks are rules, a row each: what to look for, what it means and what helps. Nothing is changed unless it is asked for,
+and then only what can cost nobody anything: temporary files that nobody writes, and a backup where the newest one is old.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Layers of the project file as tables of geopandas. They are read by sqlite3: GDAL must not open that file in a process of ours."""
+"""Layers of the project file as tables of geopandas. They are read by sqlite3: GDAL must not open that file in a process of
+ours.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ _LISTS = {"damage_types", "absent_types"}  # of texts, as JSON
 def footprints(layout: Layout) -> geopandas.GeoDataFrame:
     """Return the footprints with `building_id` as index, in the order in which they were added, project CRS.
 
-    Columns: `area_m2`, `source_footprint`, the attributes of the files that they came from, and `geometry`. An attribute that is
-    called as one of ours, or by the same letters in another case, has an underscore behind its name.
+    Columns: `area_m2`, `source_footprint`, the attributes of the files that they came from, and `geometry`. An attribute
+    that is called as one of ours, or by the same letters in another case, has an underscore behind its name.
 
     Raises:
         ProjectError: before there is a post scene, whose CRS the project has.
@@ -44,10 +46,11 @@ def footprints(layout: Layout) -> geopandas.GeoDataFrame:
 
 
 def live_map(layout: Layout) -> geopandas.GeoDataFrame:
-    """Return what the damage map says now, as the layer `damage_map` that QGIS shows, with `building_id` as index, project CRS.
+    """Return what the damage map says now, as the layer `damage_map` that QGIS shows, with `building_id` as index, project
+    CRS.
 
-    Columns: `area_m2`, `label`, `labeller`, `labelled_at`, `score` and `rank` of the chosen run where the building is assessed,
-    `run_id`, `reason`, `damage_types`, `absent_types`, `comment`, `grade`, `threshold`, `assessed`,
+    Columns: `area_m2`, `label`, `labeller`, `labelled_at`, `score` and `rank` of the chosen run where the building is
+    assessed, `run_id`, `reason`, `damage_types`, `absent_types`, `comment`, `grade`, `threshold`, `assessed`,
     `not_assessed_reason`, `damage_binary`, `geometry`.
 
     Raises:

@@ -88,7 +88,8 @@ class Recent:
     Attributes:
         name: the folder's, where the project was not read.
         used_at: when it was opened last, RFC 3339 UTC.
-        state: "schema" where another version of PU-Geo made it, which this one cannot read; "busy" where another program holds it; "unreadable" where it cannot be read.
+        state: "schema" where another version of PU-Geo made it, which this one cannot read; "busy" where another program
+            holds it; "unreadable" where it cannot be read.
     """
 
     layout: Layout
@@ -181,13 +182,16 @@ def with_ending(path: str | Path) -> Path:
 
 
 def project_near(path: str | Path) -> Path | None:
-    """Return the folder of the project that a path means: itself, the folder of a file in it, or its name with the ending."""
+    """Return the folder of the project that a path means: itself, the folder of a file in it, or its name with the
+    ending.
+    """
     given = Path(path).expanduser().resolve()
     return next((one for one in (given, given.parent, with_ending(given)) if (one / "project.gpkg").is_file()), None)
 
 
 def suggested_folder(name: str) -> Path | None:
-    """Return a folder that is not there yet for a project of this name, in `home()`; None for a name without a letter or digit.
+    """Return a folder that is not there yet for a project of this name, in `home()`; None for a name without a letter or
+    digit.
 
     Letters lose their accents, others become hyphens: "Türkiye 2023" goes into `turkiye-2023.pugeo`.
     """
@@ -254,7 +258,9 @@ def open_project(path: str) -> Layout:
 
 
 def oddities(layout: Layout) -> list[str]:
-    """Return what a person should know of a project that another installation made, a sentence each, before she trusts it."""
+    """Return what a person should know of a project that another installation made, a sentence each, before she trusts
+    it.
+    """
     found = []
     paths = []
     for place, folders, names in os.walk(layout.folder):

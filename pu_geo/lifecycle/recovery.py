@@ -144,8 +144,8 @@ def restore(layout: Layout, named: str | None = None, *, to: str | None = None) 
         to: folder to make, ending in ".pugeo"; `restored_folder` if None.
 
     Raises:
-        ProjectError: see `backup_of`; also if the journal is of another history than the backup, the folder is there already, or the
-            disk is full. Nothing was made then.
+        ProjectError: see `backup_of`; also if the journal is of another history than the backup, the folder is there
+            already, or the disk is full. Nothing was made then.
     """
     free = restored_folder(layout)
     folder = folder_to_make(layout, to or str(free), free.name)
@@ -216,7 +216,9 @@ def _build(made: Layout, backup: Backup, layout: Layout) -> Restored:
 
 
 def labels_of_journal(layout: Layout) -> tuple[str, int, int]:
-    """Return the journal as CSV, as `pu-geo export-labels` writes a history, its events, and its lines and events that are left out."""
+    """Return the journal as CSV, as `pu-geo export-labels` writes a history, its events, and its lines and events that are
+    left out.
+    """
     found, text = journal.read(layout), io.StringIO(newline="")
     table = csv.writer(text)
     table.writerow(history.COLUMNS)

@@ -33,7 +33,8 @@ from pu_geo.wording import listed, plural, short_crs
 
 
 def remove_scene(job: Job, *, name: str, analyst: str) -> dict[str, object]:
-    """Remove a scene and draw the map of those that are left; its file stays where it is, unless it was copied into the project.
+    """Remove a scene and draw the map of those that are left; its file stays where it is, unless it was copied into the
+    project.
 
     Returns:
         {"removal": its number, "title", "plan"}
@@ -51,7 +52,8 @@ def replace_scene(
 ) -> dict[str, object]:  # fmt: skip
     """Put another file in the place of a scene, of its date; the rest is as in `remove_scene` and `add_scenes`.
 
-    What the file does not say, and nobody does, is as in the scene that was here: which bands are shown, its coordinate system.
+    What the file does not say, and nobody does, is as in the scene that was here: which bands are shown, its coordinate
+    system.
 
     Returns:
         as `remove_scene`, and "notes".
@@ -114,7 +116,9 @@ def replace_layer(
 
 
 def _checked_scenes(job: Job, *, but: str) -> list[Scene]:
-    """Return all scenes, once the files of those but one were checked: the map is drawn from them. Raises as `require` does."""
+    """Return all scenes, once the files of those but one were checked: the map is drawn from them. Raises as `require`
+    does.
+    """
     others = [scene for scene in store.call(job.layout, contents.all_scenes) if scene.scene_id != but]
     scene_files.require(job.layout, others, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
     return store.call(job.layout, contents.scenes)
@@ -178,12 +182,13 @@ def remove_footprints(job: Job, *, name: str, analyst: str) -> dict[str, object]
 def replace_footprints(
     job: Job, *, path: str, analyst: str, crs: str | None = None, shift: bool = False, confirmed: Sequence[str] | None = None,
 ) -> dict[str, object]:  # fmt: skip
-    """Put the footprints of a file in the place of all that are here; a building that stands where one stood keeps its id and its labels.
+    """Put the footprints of a file in the place of all that are here; a building that stands where one stood keeps its id
+    and its labels.
 
     Args:
         crs: "EPSG:n", for a file that does not name its own coordinate system.
-        shift: all outlines of the file are moved from those here by the same way, as the plan of a dry run says: a building is the one
-            that stood there before that. Its scores are of another place then and count no more.
+        shift: all outlines of the file are moved from those here by the same way, as the plan of a dry run says: a building
+            is the one that stood there before that. Its scores are of another place then and count no more.
         confirmed: "plan" that this returned before and a person read; None to compare the two and change nothing.
 
     Returns:
@@ -269,7 +274,9 @@ def _way_words(file: str, way: tuple[float, float], n_moved: int, *, is_shifted:
 def _places(
     before: FootprintTable, sources: Sequence[str], table: FootprintTable, grid: Grid, *, is_shifted: bool
 ) -> tuple[Match, tuple[float, float] | None, int]:
-    """Match the footprints here with those of a file; also return the way by which all of these are moved, m, and how many that pairs."""
+    """Match the footprints here with those of a file; also return the way by which all of these are moved, m, and how many
+    that pairs.
+    """
     cells = np.flatnonzero(np.array(sources) == GRID)  # of no outline: no house is one of them
     ours, theirs = (shapely.from_wkb(np.array(list(each.wkb), dtype=object)) for each in (before, table))
     ours[cells] = None
@@ -283,7 +290,9 @@ def _places(
 
 
 def _with_ids(table: FootprintTable, before: FootprintTable, found: Match) -> FootprintTable:
-    """Give footprints the ids of the buildings that they are; what else has the id of one that is here gets another later."""
+    """Give footprints the ids of the buildings that they are; what else has the id of one that is here gets another
+    later.
+    """
     known = set(before.building_ids)
     ids = ["" if building in known else building for building in table.building_ids]
     for i, k in found.pairs.tolist():

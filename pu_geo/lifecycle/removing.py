@@ -1,7 +1,8 @@
-"""Remove what was added to a project, after a plan that says what goes, what becomes out of date and what stays; and bring it back.
+"""Remove what was added to a project, after a plan that says what goes, what becomes out of date and what stays; and bring
+it back.
 
-Labels are never removed. Runs, layers, exports and chips go at once; scenes and footprints in a job, `lifecycle.remove_job`, which draws
-the map anew and ends in `carry_out`, too.
+Labels are never removed. Runs, layers, exports and chips go at once; scenes and footprints in a job, `lifecycle.remove_job`,
+which draws the map anew and ends in `carry_out`, too.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ def plan(layout: Layout, kind: Kind, name: str, paths: Sequence[str] = ()) -> Pl
     """Return what removing one thing, or putting files in its place, will do.
 
     Args:
-        name: of footprints "all", "outside-aoi", "file:" and the name of a file, the id of a building, or a JSON list of such ids.
+        name: of footprints "all", "outside-aoi", "file:" and the name of a file, the id of a building, or a JSON list of
+            such ids.
         paths: files to take the place of a scene or a layer; none to remove it.
 
     Raises:
@@ -222,7 +224,9 @@ def _used_by(used: Sequence[str]) -> str | None:
 
 
 def chip_files(layout: Layout, chip_set: str) -> list[str]:
-    """Return what to move away of a chip set, in the project's folder. Its facts stay: maps and audits of its runs read them."""
+    """Return what to move away of a chip set, in the project's folder. Its facts stay: maps and audits of its runs read
+    them.
+    """
     folder = layout.chips(chip_set).parent
     found = [path for path in folder.glob(f"{chip_set}.*") if path != layout.chip_facts(chip_set)]
     return sorted(f"{folder.name}/{path.name}" for path in found)
@@ -328,7 +332,9 @@ _BESIDE = "tfw tifw tiffw pgw pngw jgw jpgw jpegw j2w jp2w wld prj json aux aux.
 
 
 def with_sidecars(path: Path) -> list[Path]:
-    """Return a picture and the files beside it that can be of it alone: world files, coordinate systems, statistics, overviews, labels."""
+    """Return a picture and the files beside it that can be of it alone: world files, coordinate systems, statistics,
+    overviews, labels.
+    """
     wanted = {f"{start}.{ending}".lower() for start in (path.stem, path.name) for ending in _BESIDE.split()}
     there = path.parent.iterdir() if path.parent.is_dir() else ()
     return [one for one in there if one == path or one.name.lower() in wanted]
@@ -371,7 +377,9 @@ def _footprints(layout: Layout, name: str) -> Plan:
 
 
 def chosen_footprints(layout: Layout, name: str) -> list[str]:
-    """Return the ids of the footprints that a person named, see `plan`. Raises ProjectError if it is not known which they are."""
+    """Return the ids of the footprints that a person named, see `plan`. Raises ProjectError if it is not known which they
+    are.
+    """
     with store.connect(layout) as db:
         ids = contents.building_ids(db)
         if name == "all":
@@ -406,7 +414,8 @@ def footprint_plan(
     layout: Layout, name: str, title: str, lines: Sequence[str | None], ids: Sequence[str], change: Callable[[sqlite3.Connection], None],
     *, runs: Sequence[str] = (), task: str = "", args: Mapping[str, Any] | None = None,
 ) -> Plan:  # fmt: skip
-    """Return what a change of some footprints will do: the chips that hold one of them go, as the chip wall finds chips by the number of their footprint.
+    """Return what a change of some footprints will do: the chips that hold one of them go, as the chip wall finds chips by
+    the number of their footprint.
 
     Args:
         lines: what goes; sentences that are None are left out.

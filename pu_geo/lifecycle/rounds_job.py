@@ -36,9 +36,9 @@ def next_round(
 ) -> dict[str, object]:
     """Fill an empty project from the round before it.
 
-    Footprints keep their ids, and the area of interest stays. Answers are carried over as "to be confirmed": they come first in
-    the queue, and count, and are learned from, only once somebody gave them anew on the new image. Layers of no date and from
-    before the event come along with their scaling; one from after the event shows what is past, and stays behind.
+    Footprints keep their ids, and the area of interest stays. Answers are carried over as "to be confirmed": they come first
+    in the queue, and count, and are learned from, only once somebody gave them anew on the new image. Layers of no date and
+    from before the event come along with their scaling; one from after the event shows what is past, and stays behind.
 
     Args:
         previous: project folder of the round before.
@@ -49,8 +49,8 @@ def next_round(
 
     Returns:
         {"round", "n", "carried": answers to be confirmed, "compared_with": the map of the round before that changes are
-        counted from, such as "v2" or "run ranker-1", "layers": names of those that came along, "notes": which did not, and why, and what
-        to know about the scenes, in sentences, "scenes", "chips"}
+        counted from, such as "v2" or "run ranker-1", "layers": names of those that came along, "notes": which did not, and
+        why, and what to know about the scenes, in sentences, "scenes", "chips"}
 
     Raises:
         ProjectError: if the project is not empty, or the previous one has no footprints or no place on the Earth.
@@ -117,7 +117,8 @@ def _take_layers(job: Job, before: Layout, layers: Sequence[Layer]) -> tuple[lis
 
 
 def _own_copy(before: Layout, layout: Layout, scene: Scene) -> str:
-    """Return the path of a scene's file; one inside the project before is copied into this one, which may go elsewhere alone.
+    """Return the path of a scene's file; one inside the project before is copied into this one, which may go elsewhere
+    alone.
 
     What gives a picture its place, a world file or labels of the same name, is copied with it.
     """

@@ -213,7 +213,9 @@ def _unit(rows: Tensor) -> Tensor:
 
 
 def _cosines_over_shared_views(views: Tensor, missing: Tensor) -> tuple[Tensor, Tensor]:
-    """Compute the cosine of the concatenated views of two chips, over the views that both have, and whether there is any, [n, n]."""
+    """Compute the cosine of the concatenated views of two chips, over the views that both have, and whether there is any,
+    [n, n].
+    """
     rows = views.masked_fill(missing[..., None], 0)
     there = (~missing).to(rows.dtype)
     # Entry [i, j] is the squared length of chip i's part that chip j has too.
@@ -225,7 +227,9 @@ def _cosines_over_shared_views(views: Tensor, missing: Tensor) -> tuple[Tensor, 
 
 
 def _log_sum(logits: Tensor, is_in: Tensor) -> Tensor:
-    """Compute the log of the sum of exp over dimension 1 where marked; for an empty sum the lowest number, whose gradient is 0."""
+    """Compute the log of the sum of exp over dimension 1 where marked; for an empty sum the lowest number, whose gradient is
+    0.
+    """
     # Finite, unlike -inf, so that an empty sum never meets inf - inf on the way back.
     return logits.masked_fill(~is_in, torch.finfo(logits.dtype).min).logsumexp(dim=1)
 

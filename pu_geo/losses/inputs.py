@@ -23,7 +23,8 @@ LABELS = "bool, or integers that are 0 or 1"
 
 
 def float32_inside(loss: Callable[P, T]) -> Callable[P, T]:
-    """Return the loss with its float16 and bfloat16 tensors as float32, and autocast off on all their devices; float64 stays.
+    """Return the loss with its float16 and bfloat16 tensors as float32, and autocast off on all their devices; float64
+    stays.
 
     Two views of a chip have a cosine of about .97. In bfloat16, whose steps there are .004, the gap to 1 is mostly rounding.
     Gradients come back in the type of the inputs.

@@ -1,13 +1,13 @@
 """The losses as `nn.Module`s: settings go to the constructor, tensors to `forward`.
 
-Each calls the function of the same formula, which names the source, the shapes of the tensors, the range of the value and the edge
-cases; a module holds no weights and no state. A setting can be changed later (`loss.temperature = 0.1`), is checked then as by the constructor, and counts
-from the next call on.
+Each calls the function of the same formula, which names the source, the shapes of the tensors, the range of the value and
+the edge cases; a module holds no weights and no state. A setting can be changed later (`loss.temperature = 0.1`), is checked
+then as by the constructor, and counts from the next call on.
 
 Shared terms. B chips, D elements of an embedding, C classes, V views, Q items of a queue. `is_positive` holds bools, or
 integers that are 0 or 1: 1 = positive, 0 = unlabeled; anything else is refused. Embeddings are normalized inside; float16
-and bfloat16 are computed in float32, also under `torch.autocast`, and so are the gradients where `backward` is called under it;
-float64 stays. Every loss is a scalar to call `backward` on, but for `reduction="none"`.
+and bfloat16 are computed in float32, also under `torch.autocast`, and so are the gradients where `backward` is called under
+it; float64 stays. Every loss is a scalar to call `backward` on, but for `reduction="none"`.
 
 The papers, and where to find them:
 
@@ -513,8 +513,9 @@ class UPULoss(_Loss):
 class NNPULoss(_Loss):
     """Non-negative risk of positives and unlabeled chips (nnPU): where a batch overfits, it steps uphill to undo it.
 
-    The value is the risk of the paper, for the log. The gradient is that of the objective which the paper differentiates: where
-    the undamaged part is below -beta, it is another one than that of the value. `loss.backward()` is right in both cases.
+    The value is the risk of the paper, for the log. The gradient is that of the objective which the paper differentiates:
+    where the undamaged part is below -beta, it is another one than that of the value. `loss.backward()` is right in both
+    cases.
 
     Source: Kiryo et al., NeurIPS 2017, Algorithm 1 (arXiv:1703.00593).
 

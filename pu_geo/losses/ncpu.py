@@ -115,7 +115,8 @@ def noisy_pair_loss(
 
     Args:
         online, target: as in `self_alignment`.
-        same_class: pair mask, bool or 0/1 integers [B, B]; row i marks the chips that share chip i's pseudo class, i itself included.
+        same_class: pair mask, bool or 0/1 integers [B, B]; row i marks the chips that share chip i's pseudo class, i itself
+            included.
         variant: "released" bounds the elements of the unit vectors to [1e-4, 1 - 1e-4], and uses Eq. 4 on the diagonal.
         floor: smallest 1 - cosine under the root. Without it the gradient is infinite at cosine 1.
 

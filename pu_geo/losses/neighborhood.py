@@ -271,7 +271,9 @@ def _dots(first: Tensor, second: Tensor) -> Tensor:
 
 
 def _dots_of_each(anchors: Tensor, vectors: Tensor) -> Tensor:
-    """Compute the dot products of each anchor with its own vectors, [B, D] x [B, N, D] -> [B, N]; the vectors get no gradient."""
+    """Compute the dot products of each anchor with its own vectors, [B, D] x [B, N, D] -> [B, N]; the vectors get no
+    gradient.
+    """
     if vectors.ndim != 3 or vectors[:, 0:0].shape != (len(anchors), 0, anchors.shape[1]):
         raise ShapeError(f"vectors must be [{len(anchors)}, N, {anchors.shape[1]}]; got shape {tuple(vectors.shape)}.")
     return product(vectors.detach().to(anchors.dtype), anchors[:, :, None]).squeeze(2)

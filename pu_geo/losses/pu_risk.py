@@ -10,8 +10,8 @@ and with the logistic surrogate a chip then costs its cross entropy. With the su
 The undamaged part estimates a risk, which cannot be negative; on a finite batch the estimate can, and once a network
 overfits it does. The three risks differ in what they do then. A group without a chip in the batch has mean 0.
 
-Arrays that are not both [B] raise `ShapeError`, an `is_positive` of floats `TypeError`; a label, class prior, beta or gamma out
-of its range, and a surrogate that is neither of the two, raise `ValueError`.
+Arrays that are not both [B] raise `ShapeError`, an `is_positive` of floats `TypeError`; a label, class prior, beta or gamma
+out of its range, and a surrogate that is neither of the two, raise `ValueError`.
 """
 
 from __future__ import annotations

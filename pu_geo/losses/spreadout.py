@@ -112,10 +112,11 @@ def class_contrastive_loss(
 def spreadout_contrastive_loss(
     embeddings: Tensor, class_vectors: Tensor, classes: Tensor, *, margin: float, distance: Distance = "cosine"
 ) -> Tensor:
-    """Compute in one loss what clients and server do separately: the others are pushed from the chip's class, not from the chip.
+    """Compute in one loss what clients and server do separately: the others are pushed from the chip's class, not from the
+    chip.
 
-    Source: FedAwS, Eq. 17. By Proposition 2 its mean equals the mean of `positive_contrastive_loss` plus `spreadout_loss` / C,
-    where all classes have equally many chips. For checks and comparison; no client can compute it.
+    Source: FedAwS, Eq. 17. By Proposition 2 its mean equals the mean of `positive_contrastive_loss` plus `spreadout_loss` /
+    C, where all classes have equally many chips. For checks and comparison; no client can compute it.
 
     Args:
         embeddings, class_vectors, classes, margin, distance: as in `class_contrastive_loss`.
@@ -174,7 +175,8 @@ def spreadout_step(
 
     Args:
         class_vectors: rows sent by the clients, float [C, D]. Not changed.
-        regularizer: gives a scalar for float [C, D]: `spreadout_loss` or `nearest_spreadout_loss` with its settings filled in.
+        regularizer: gives a scalar for float [C, D]: `spreadout_loss` or `nearest_spreadout_loss` with its settings filled
+            in.
         weight: lambda of the paper.
         lr: eta of the paper.
         unit_rows: bring the rows to unit length afterwards; False is the bare line 14.
@@ -234,7 +236,9 @@ def _distances(first: Tensor, second: Tensor, kind: Distance) -> Tensor:
 
 
 def _between_classes(class_vectors: Tensor, kind: Distance) -> Tensor:
-    """Compute the distance of each class to each other one, [C, C]; infinite on the diagonal, so that no class is its own neighbor."""
+    """Compute the distance of each class to each other one, [C, C]; infinite on the diagonal, so that no class is its own
+    neighbor.
+    """
     away = _distances(class_vectors, class_vectors, kind)
     return away.masked_fill(torch.eye(len(away), dtype=torch.bool, device=away.device), math.inf)
 

@@ -28,7 +28,9 @@ from pu_geo.wording import plural
 
 
 class AreaTable(NamedTuple):
-    """A map summed up by one layer of areas: a row an area, the areas, and how many buildings are in none and in several of them."""
+    """A map summed up by one layer of areas: a row an area, the areas, and how many buildings are in none and in several of
+    them.
+    """
 
     layer: str
     rows: list[dict[str, object]]
@@ -100,10 +102,12 @@ def area_tables(layout: Layout, damage_map: DamageMap, *, cell_m: float = CELL_M
 
 
 def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder: Path) -> list[Path]:
-    """Write `areas_<layer>.csv` and `areas_<layer>.geojson` for each table that `area_tables` made of the map; return their paths.
+    """Write `areas_<layer>.csv` and `areas_<layer>.geojson` for each table that `area_tables` made of the map; return their
+    paths.
 
     The GeoJSON's member `pu_geo` is the map's own, with the audit's estimate for the whole map, and
-    `areas`: {"layer", "n_areas", "buildings_in_no_area", "buildings_in_several_areas": each counts in the first of them, "assumes"}. A map without a place on the Earth has no GeoJSON.
+    `areas`: {"layer", "n_areas", "buildings_in_no_area", "buildings_in_several_areas": each counts in the first of them,
+    "assumes"}. A map without a place on the Earth has no GeoJSON.
     """
     written = []
     for name, rows, areas, n_outside, n_several in tables:
@@ -135,8 +139,9 @@ def sum_up(
         cell_m: side of the square cells, metres.
 
     Returns:
-        {"layers": names, "run_id", "threshold", "types": name of each damage type by its columns}; each layer is in the job's folder as `<layer>.json` with "rows",
-        "outlines" (of the largest part of each area, [[x, y], ...] in metres of the project grid), "n_outside" and "n_several".
+        {"layers": names, "run_id", "threshold", "types": name of each damage type by its columns}; each layer is in the
+        job's folder as `<layer>.json` with "rows", "outlines" (of the largest part of each area, [[x, y], ...] in metres of
+        the project grid), "n_outside" and "n_several".
     """
     job.report(0.1, "collecting scores and labels")
     scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)

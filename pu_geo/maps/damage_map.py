@@ -1,7 +1,8 @@
-"""The damage map of a run at a threshold, as buildings, answers and checks are now: each of its numbers is worked out here, once.
+"""The damage map of a run at a threshold, as buildings, answers and checks are now: each of its numbers is worked out here,
+once.
 
-Screens, commands, exports and the report ask it. Whatever it takes is read when it is asked for first, so a screen reads no more
-than it shows.
+Screens, commands, exports and the report ask it. Whatever it takes is read when it is asked for first, so a screen reads no
+more than it shows.
 """
 
 from __future__ import annotations
@@ -146,7 +147,9 @@ class DamageMap:
 
     @cached_property
     def scenes(self) -> list[SceneRow]:
-        """Return what it says in each post-event scene, see `analysis.scenes`; nothing where the facts of its chips are gone."""
+        """Return what it says in each post-event scene, see `analysis.scenes`; nothing where the facts of its chips are
+        gone.
+        """
         if not self.layout.chip_facts(self.chip_set).is_file():
             return []
         found, row = self.population, {building: at for at, building in enumerate(self.population.ids)}
@@ -311,7 +314,9 @@ def of_run(layout: Layout, run_id: str, limit: float | Threshold | None = None) 
 
 
 def damage_class(event: LabelEvent, scale: Sequence[Grade]) -> str:
-    """Return the class that an export gives a person's answer, "damaged_not_graded" where it has no grade; a model gives none."""
+    """Return the class that an export gives a person's answer, "damaged_not_graded" where it has no grade; a model gives
+    none.
+    """
     if event.label == "positive":
         return grades.class_of(scale, event.grade) or NOT_GRADED
     return "no_visible_damage" if event.label == "not_damaged" else "not_assessed"

@@ -78,8 +78,8 @@ def build_own_map(
 ) -> DamageMap:
     """Collect the same of scores that no run of this project made; nothing of them is stored.
 
-    The map says so: no run, no audit, method "own_scores", and a first sentence on what it cannot say. Labels, what the imagery
-    hides and what groups of scenes have no answers are as in every other map.
+    The map says so: no run, no audit, method "own_scores", and a first sentence on what it cannot say. Labels, what the
+    imagery hides and what groups of scenes have no answers are as in every other map.
 
     Args:
         scores: [N] in 0..1, one a building of the chip set, in its order; higher is more likely damaged.
@@ -264,7 +264,8 @@ def _scenes_used(chips: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _imagery(ids: Sequence[str], chips: Mapping[str, Any]) -> dict[str, Sequence[object]]:
-    """Return, building by building, the scenes that the run's chip was cut from, and how much of the outline is hidden there.
+    """Return, building by building, the scenes that the run's chip was cut from, and how much of the outline is hidden
+    there.
 
     Null for buildings without a chip; of the pre scenes also where the run does not use them.
     """
@@ -353,9 +354,9 @@ def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> di
         run_at: when the run was made, RFC 3339 UTC.
 
     Returns:
-        {"aoi": {"source", "since", "wkt": longitude/latitude or local meters, "selected_buildings": every footprint before the
-        run was taken in while it stood, "set_after_run", "n_outside": buildings of the map outside it, "stands": it is the
-        project's area still}}; nothing where no area was ever in force or is now.
+        {"aoi": {"source", "since", "wkt": longitude/latitude or local meters, "selected_buildings": every footprint before
+        the run was taken in while it stood, "set_after_run", "n_outside": buildings of the map outside it, "stands": it is
+        the project's area still}}; nothing where no area was ever in force or is now.
     """
     with store.connect(layout) as db:
         now, accounts = aoi.current(db), import_log.all_records(db)
@@ -390,7 +391,8 @@ def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:
 
 
 def of_outlines(about: Mapping[str, Any], units: Units, n: int) -> list[str]:
-    """Return what of n outlines a reader could mistake, in sentences: cells, duplicates, files that changed, an area that chose nothing.
+    """Return what of n outlines a reader could mistake, in sentences: cells, duplicates, files that changed, an area that
+    chose nothing.
 
     Args:
         about: what `interest`, `doubles` and `sources` return.

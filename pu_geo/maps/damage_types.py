@@ -1,7 +1,7 @@
 """The damage types of a run's map: what people answered of each, its threshold, which buildings have it, and its audit.
 
-A building may have several types. What a person answered of a type wins over its score. Scores count on buildings alone that are
-confirmed or flagged as damaged: a type is no reason to call a building damaged.
+A building may have several types. What a person answered of a type wins over its score. Scores count on buildings alone that
+are confirmed or flagged as damaged: a type is no reason to call a building damaged.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class TypeOnMap:
         is_undecided: bool [N], confirmed or flagged and without an answer of the type: what its threshold decides.
         n_named, n_ruled_out: answers outside audits that give a damaged building the type, and that rule it out.
         n_typed: those that name or rule out some type.
-        attribute: of the footprints, that the run learned the types from; "" where people gave them. Its values count as answers.
+        attribute: of the footprints, that the run learned the types from; "" where people gave them. Its values count as
+            answers.
     """
 
     name: str
@@ -243,13 +244,13 @@ def _limits(
 ) -> list[Threshold | None]:  # fmt: skip
     """Return the threshold of each type: the one that people chose, else one to start from.
 
-    To start from, a type is given to as large a part of the damaged buildings without an answer of it as people gave it to among
-    those whose answers name or rule out types. Scores only rank: the highest ones have it, whatever their value. Source: ours; the
-    rule of `estimates.first_threshold`.
+    To start from, a type is given to as large a part of the damaged buildings without an answer of it as people gave it to
+    among those whose answers name or rule out types. Scores only rank: the highest ones have it, whatever their value.
+    Source: ours; the rule of `estimates.first_threshold`.
 
     Args:
-        is_damaged, taught: the buildings confirmed or flagged, and what is answered of them, as if no audit had answers: these judge
-            the map and set nothing in it.
+        is_damaged, taught: the buildings confirmed or flagged, and what is answered of them, as if no audit had answers:
+            these judge the map and set nothing in it.
         is_taught_elsewhere: where answers here do not suffice, as many get a type as have their highest score in it.
     """
     n_typed = int((taught != SILENT).any(axis=1).sum())
@@ -283,8 +284,8 @@ def answers_of(
 ) -> Codes:
     """Return what people answered of each type of a run, int8 [n, c]: `YES`, `NO`, or `SILENT` where nobody said.
 
-    Of damaged buildings alone. By the types that the answer names and rules out; else, as the run was taught, by the answer's
-    grade, or by the attribute of the footprint, which has one value and so rules out the others.
+    Of damaged buildings alone. By the types that the answer names and rules out; else, as the run was taught, by the
+    answer's grade, or by the attribute of the footprint, which has one value and so rules out the others.
 
     Args:
         is_taught: only what methods may learn from, so no audit's answers.
@@ -341,8 +342,8 @@ def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade], value: obj
 def _by_grade(grade: str, run: RunFacts, scale: Sequence[Grade]) -> list[int]:
     """Return whether a grade reaches each of a run's types, `SILENT` where that is not known; the scale has the worst first.
 
-    Whatever is damaged reaches the mildest, also without a grade. Types are known by their grades' ids, and by the names that these
-    had where the run does not have the ids.
+    Whatever is damaged reaches the mildest, also without a grade. Types are known by their grades' ids, and by the names
+    that these had where the run does not have the ids.
     """
     place = {one.id: k for k, one in enumerate(scale)}
     named = [grades.find(scale, name.removeprefix(_SCALE)) for name in run.types]
@@ -358,7 +359,9 @@ def _by_grade(grade: str, run: RunFacts, scale: Sequence[Grade]) -> list[int]:
 
 
 def choose_threshold(layout: Layout, run_id: str, name: str, value: float, origin: str = choices.PERSON) -> Threshold:
-    """Store the threshold of a damage type of a run. Raises PuGeoError for a type that the run has not, or a value that is no score."""
+    """Store the threshold of a damage type of a run. Raises PuGeoError for a type that the run has not, or a value that is
+    no score.
+    """
     run = choices.run(layout, run_id)
     require(run, name)
     return store.call(layout, log.set_type_threshold, run.run_id, name, value, origin)
@@ -388,7 +391,8 @@ class TypeAudit:
 
     Attributes:
         n_checks: checks that count, with a yes or a no on the type; `n_yes` of them have it.
-        n_silent: checks that found damage and say nothing of the type. They do not count; intervals hold both answers for each.
+        n_silent: checks that found damage and say nothing of the type. They do not count; intervals hold both answers for
+            each.
     """
 
     precision: Estimate
@@ -402,11 +406,13 @@ class TypeAudit:
 def audits(layout: Layout, run: RunFacts, threshold: float, found: TypesOnMap) -> dict[str, TypeAudit]:
     """Estimate precision and recall of each type on the map by the newest audit of the run; nothing without one.
 
-    A building has a type by score where its damage reaches `threshold` and its type the type's. Precision is of those that nobody answered; in recall
-    what people gave the type counts as found, and buildings that they answered before without a word on the type are left out. An answer "not damaged" is a no. Horvitz-Thompson with the strata of the audit, see `analysis.audit.design`.
+    A building has a type by score where its damage reaches `threshold` and its type the type's. Precision is of those that
+    nobody answered; in recall what people gave the type counts as found, and buildings that they answered before without a
+    word on the type are left out. An answer "not damaged" is a no. Horvitz-Thompson with the strata of the audit, see
+    `analysis.audit.design`.
 
-    Source: ours. That checks without a word are missing at random is not supposed: bounds are the widest of those with all of them
-    no and all of them yes (Manski 1989).
+    Source: ours. That checks without a word are missing at random is not supposed: bounds are the widest of those with all
+    of them no and all of them yes (Manski 1989).
     """
     check, stored = random_audits.newest_audit(layout, run.run_id), runs.type_scores(layout, run)
     if check is None or stored is None:
@@ -483,9 +489,9 @@ def facts(found: TypesOnMap, judged: Mapping[str, TypeAudit]) -> list[dict[str, 
     """Return the types of a map in plain values, for exports and the report.
 
     Returns:
-        a list of {"name", "column", "threshold", "threshold_origin": None without one, "n_named", "n_ruled_out", "by_people",
-        "by_score", "unknown", "words", "audit": `TypeAudit` in plain values, None without an audit}, and "attribute" where the
-        types come from one of the footprints
+        a list of {"name", "column", "threshold", "threshold_origin": None without one, "n_named", "n_ruled_out",
+        "by_people", "by_score", "unknown", "words", "audit": `TypeAudit` in plain values, None without an audit}, and
+        "attribute" where the types come from one of the footprints
     """
     return [
         {

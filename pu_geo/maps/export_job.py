@@ -60,7 +60,8 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
 
     Returns:
         {"n", "flagged" with the confirmed, "confirmed", "not_assessed", "run_id", "method", "threshold", "threshold_origin",
-        "audit_id", "types" where the run scores damage types, "layers" where its chips have some, "doubts", "units": the words for what is counted, such as "buildings" or "cells of 30 m"}
+        "audit_id", "types" where the run scores damage types, "layers" where its chips have some, "doubts", "units": the
+        words for what is counted, such as "buildings" or "cells of 30 m"}
     """
     binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
     return {

@@ -84,7 +84,9 @@ def counted(found: Iterable[Changed]) -> list[tuple[State | None, State | None, 
 
 
 def since_last(shown: DamageMap) -> list[Changed] | None:
-    """Return what the next version would change of the one before; None for the first one, or where that cannot be compared."""
+    """Return what the next version would change of the one before; None for the first one, or where that cannot be
+    compared.
+    """
     if not (numbers := versions.numbers(shown.layout)):
         return None
     with suppress(PuGeoError):
@@ -96,7 +98,8 @@ def since_last(shown: DamageMap) -> list[Changed] | None:
 
 
 def all_versions(layout: Layout) -> list[dict[str, Any]]:
-    """Return the versions of the damage map, the newest first: what `version.json` has, and "run": its run's name, "words": how many are
+    """Return the versions of the damage map, the newest first: what `version.json` has, and "run": its run's name, "words":
+    how many are
     damaged, "files": their names."""
     names, found = run_names.names(layout), []
     for facts in versions.all_facts(layout):

@@ -168,7 +168,9 @@ def picture(audit: Mapping[str, Any]) -> Picture | None:
 
 
 def _types(damage_map: DamageMap) -> list[Section]:
-    """Return each damage type with its threshold, how many buildings have it, and what the audit says; none without types."""
+    """Return each damage type with its threshold, how many buildings have it, and what the audit says; none without
+    types.
+    """
     types = types_of(damage_map)
     if not types:
         return []

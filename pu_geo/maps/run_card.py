@@ -1,6 +1,7 @@
 """The model card of a run: what it learned from, with which settings and where, how it went, and what it cannot tell.
 
-`card` collects it as one mapping of plain values; `as_markdown` and `as_html` write it for people. It names no person and no path.
+`card` collects it as one mapping of plain values; `as_markdown` and `as_html` write it for people. It names no person and no
+path.
 """
 
 from __future__ import annotations
@@ -60,9 +61,10 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         run_id: of the run; "chosen" is the one that is shown, "latest" the newest.
 
     Returns:
-        {"made_with", "run", "data", "labels", "versions", "curve", "judgement", "how_many", "audit", "warnings", "limits", "sha256"}: texts,
-        finite numbers, bools, None, lists and mappings of such. "run" has under "changed" the preset's values of settings that differ from
-        it; "curve" is a list of the reports of the epochs; "judgement" has its "words"; "audit" is None without one.
+        {"made_with", "run", "data", "labels", "versions", "curve", "judgement", "how_many", "audit", "warnings", "limits",
+        "sha256"}: texts, finite numbers, bools, None, lists and mappings of such. "run" has under "changed" the preset's
+        values of settings that differ from it; "curve" is a list of the reports of the epochs; "judgement" has its "words";
+        "audit" is None without one.
 
     Raises:
         ProjectError: if there is no such run, or its files are gone.

@@ -188,7 +188,8 @@ def set_boundary(learner: Learner, data: PUData, unlabeled: Ints, settings: card
 
     The constant that costs least has the log odds of the class prior. A short training, or one that pulls weights towards
     zero, does not get far from it: it calls nothing damaged below a class prior of 0.5, and everything above. Margins are
-    also kept within `LONGEST_MARGIN`, by a factor: a risk without a lower bound makes some that a score of float32 shows as 1.
+    also kept within `LONGEST_MARGIN`, by a factor: a risk without a lower bound makes some that a score of float32 shows as
+    1.
 
     Args:
         unlabeled: row numbers, int64; 3,000 of them at most are scored.

@@ -100,15 +100,15 @@ class TrainingRequest:
         preset: one of the method's presets.
         seed: of all that is drawn at random, from 0 on.
         overrides: settings that differ from the preset: field name -> value, as text or number.
-        types_from: where damage types come from: "answers" given on Annotate, "grades", or an attribute of the footprints; one kind
-            for all if None.
+        types_from: where damage types come from: "answers" given on Annotate, "grades", or an attribute of the footprints;
+            one kind for all if None.
         hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
         feature_set: name of the frozen features that are learned from; "" for the set in use.
         devices: how many train together, 1 or more, see `runs.torchrun_job`.
 
     Raises:
-        TrainingError: see `settings_for`; also for a seed, a hold-out or devices out of bounds, for several devices of a method that
-            trains on one, and features named to a network that is
+        TrainingError: see `settings_for`; also for a seed, a hold-out or devices out of bounds, for several devices of a
+            method that trains on one, and features named to a network that is
             trained from the chips.
     """
 

@@ -1,8 +1,8 @@
 """Every method of the catalog, the instant ranker and PUPL as scikit-learn estimators.
 
-`from pu_geo.methods.estimators import NcPU`, or `pu_geo.NcPU`. A class per card of the catalog, built from the card: a new method
-has one by itself. An estimator trains by the functions that a run of the app calls, so its scores are those that the app stores
-for the same data, settings and seed.
+`from pu_geo.methods.estimators import NcPU`, or `pu_geo.NcPU`. A class per card of the catalog, built from the card: a new
+method has one by itself. An estimator trains by the functions that a run of the app calls, so its scores are those that the
+app stores for the same data, settings and seed.
 
 What all estimators take:
 
@@ -89,7 +89,8 @@ CHECKS_THAT_PUPL_CANNOT_PASS: Mapping[str, str] = {
         MADE_UP_LABELS,
     ),
 }
-"""For `check_estimator(..., expected_failed_checks=...)` of scikit-learn: the checks that fail on our classes, and why. `PUCL`, `NCL`
+"""For `check_estimator(..., expected_failed_checks=...)` of scikit-learn: the checks that fail on our classes, and why.
+`PUCL`, `NCL`
 and `SupervisedBaseline` need views or known negatives, which no check passes, so most checks cannot fit them."""
 DATES = ("", "pre", "post")
 MOST_SEED = 10**8  # `Run.generator` multiplies seeds
@@ -277,7 +278,9 @@ class _Estimator(ClassifierMixin, BaseEstimator):
             )
 
     def _remember_views(self, n_views: int, reset: bool) -> None:
-        """Refuse other numbers of views than those that it learned from: scores are means over them, and so is the threshold."""
+        """Refuse other numbers of views than those that it learned from: scores are means over them, and so is the
+        threshold.
+        """
         if reset:
             self.n_views_ = n_views
         elif n_views not in (1, getattr(self, "n_views_", n_views)):
@@ -320,9 +323,9 @@ class MethodEstimator(_Estimator):
     """A method of the catalog; the classes below are made of it, one a card.
 
     Attributes after `fit`:
-        threshold_: score from which on `predict` says damaged: that of the `start_k_`-th highest unlabeled chip; not calibrated.
-        start_k_: how many of the unlabeled that flags: a starting point, not an estimate, see `estimates.start_k`.
-        warnings_: what to know before trusting the scores, one sentence each.
+        threshold_: score from which on `predict` says damaged: that of the `start_k_`-th highest unlabeled chip; not
+        calibrated. start_k_: how many of the unlabeled that flags: a starting point, not an estimate, see
+        `estimates.start_k`. warnings_: what to know before trusting the scores, one sentence each.
         history_: what was reported of each epoch, one dict each.
         model_, settings_: the trained network, and the settings as they were asked for.
         bank_: filters of the features of chips; None where it learned from features.
@@ -344,7 +347,8 @@ class MethodEstimator(_Estimator):
             y: bools, or integers 1 (damaged) and 0 (not reviewed), [N].
             known_negative: chips that a person called not damaged, bool [N] or row numbers; methods that cannot use them
                 take them for not reviewed.
-            callback: called after each epoch with its report, a dict with "stage", "epoch", "epochs", "loss", "progress" (0..1),
+            callback: called after each epoch with its report, a dict with "stage", "epoch", "epochs", "loss", "progress"
+                (0..1),
                 ... To stop a training, raise an exception in it, such as `pu_geo.errors.JobCancelled`, or press Ctrl-C: fit
                 ends with that exception, and the estimator is not fitted, whatever it learned before.
 
@@ -504,10 +508,11 @@ class TypedEstimator(MethodEstimator):
 
 
 class LayeredEstimator(TypedEstimator):
-    """A method of the catalog that takes named views of each chip, some of which may be missing, and several types of damage.
+    """A method of the catalog that takes named views of each chip, some of which may be missing, and several types of
+    damage.
 
-    X may also be a dict: name of a view -> its features, float [N, D] or [V, N, D], or its bands of the chips, uint8 [N, B, H, W],
-    of equal N; see `fit` for their dates.
+    X may also be a dict: name of a view -> its features, float [N, D] or [V, N, D], or its bands of the chips, uint8 [N, B,
+    H, W], of equal N; see `fit` for their dates.
 
     Attributes after `fit`:
         views_: the named views, in order; () without.
@@ -527,13 +532,14 @@ class LayeredEstimator(TypedEstimator):
         Args:
             X: an array, or a dict of views.
             types: one kind of damage of each chip, as in other methods; not together with Y.
-            Y: several types of each chip, integers [N, c]: 1 it has the type, 0 it has not, -1 nobody answered. Read of the positives.
+            Y: several types of each chip, integers [N, c]: 1 it has the type, 0 it has not, -1 nobody answered. Read of the
+                positives.
             type_names: c names; "type 1", ... if empty.
             is_ordinal: whether the columns of Y are a scale: who has one has all before it.
             views: of an array X: name -> (start, stop), half-open, of its bands or columns.
             dates: name of a view -> "pre", "post" or "" for none, which is also that of a view that is not named.
-            is_missing: views that a chip lacks, bool [V, N], in the order of the views. What X holds there is not read, but must be
-                finite.
+            is_missing: views that a chip lacks, bool [V, N], in the order of the views. What X holds there is not read, but
+                must be finite.
         """
         array, found = self._joined(X, views, dates)
         gone = None if is_missing is None else _mask(is_missing, len(found))
@@ -668,8 +674,8 @@ class PlacedEstimator(MethodEstimator):
         """Train; see `MethodEstimator.fit`.
 
         Args:
-            positions: places of the chips, float [N, 2], metres in a plane such as UTM; used where `neighbors` is "on". Neighbors
-                do not count without.
+            positions: places of the chips, float [N, 2], metres in a plane such as UTM; used where `neighbors` is "on".
+                Neighbors do not count without.
         """
         return self._fit(X, y, known_negative, None, callback, positions)
 
@@ -683,8 +689,8 @@ _AFTER_PLACED = """
 class PURanker(_Estimator):
     """The instant ranker: a logistic regression of the positives against all others, both sides weighing the same.
 
-    The penalty follows the damaged share that the clicks suggest. It draws nothing at random, and answers in a moment. Of views
-    the first one counts. Its scores order chips; they are no probabilities.
+    The penalty follows the damaged share that the clicks suggest. It draws nothing at random, and answers in a moment. Of
+    views the first one counts. Its scores order chips; they are no probabilities.
 
     Args:
         device: on which features of chips are made; the fastest one if None.
@@ -751,7 +757,8 @@ class PURanker(_Estimator):
 class PUPL(ClusterMixin, BaseEstimator):
     """PUPL: pseudo-labels from clusters of embeddings, one of which starts at the mean of the positives.
 
-    Source: PUCL, Algorithm 1(B); more than two clusters are k-means, ranked by their share of positives, see `analysis.pupl`.
+    Source: PUCL, Algorithm 1(B); more than two clusters are k-means, ranked by their share of positives, see
+    `analysis.pupl`.
 
     Args:
         n_clusters: 2 gives pseudo-labels, where 1 means damaged; more sort the chips into kinds for a person to judge.
@@ -763,8 +770,8 @@ class PUPL(ClusterMixin, BaseEstimator):
         labels_: cluster of each row, int64 [N].
         cluster_centers_: float64 [K, E] of unit length.
         is_oriented_: False where two clusters do not follow the positives: do not trust the labels then.
-        positive_share_: share of positives in each cluster, float64 [K]. ranking_: clusters, most promising first, int64 [K].
-        inertia_, n_iter_: sum of squared distances, and passes that it took.
+        positive_share_: share of positives in each cluster, float64 [K]. ranking_: clusters, most promising first, int64
+        [K]. inertia_, n_iter_: sum of squared distances, and passes that it took.
         warnings_: where two clusters follow something else than the positives; `fit` warns of it, too.
     """
 

@@ -5,7 +5,8 @@ them in one process. Its clients are one agency for each kind of damage, with th
 mapping agency, which holds as class "rest" all buildings that nobody labeled and those that were called not damaged.
 
 That is a PU reading of a paper whose classes are clean: the unlabeled hold hidden damage, so rest is a noisy class. Nor is
-any of this private in the formal sense: there is no noise and no secure aggregation, and a class vector reveals something of its class.
+any of this private in the formal sense: there is no noise and no secure aggregation, and a class vector reveals something of
+its class.
 """
 
 from __future__ import annotations
@@ -135,8 +136,8 @@ def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
         run: each round reports loss, and class_cosine: the largest cosine of two class vectors before the round.
 
     Returns:
-        The model; findings: "class_names", one a row of its `class_vectors`, and "kinds", the damage types that it scores: those
-        with a name, and none of a scale of grades, where one type includes another.
+        The model; findings: "class_names", one a row of its `class_vectors`, and "kinds", the damage types that it scores:
+        those with a name, and none of a scale of grades, where one type includes another.
 
     Raises:
         TrainingError: without positives or without other chips, or if training diverged.
@@ -228,9 +229,9 @@ def server_round(learner: Learner, updates: Mapping[int, ClientUpdate], settings
     Returns:
         That of the next round; the same one if nobody took part.
 
-    Departs from the source: weighting "chips", as in federated averaging elsewhere; it drowns the positives in the rest. With
-    `server_momentum` theta moves by the mean change and by that part of its last move (FedAvgM: Hsu, Qi and Brown 2019, "Measuring
-    the Effects of Non-Identical Data Distribution for Federated Visual Classification"); class vectors do not.
+    Departs from the source: weighting "chips", as in federated averaging elsewhere; it drowns the positives in the rest.
+    With `server_momentum` theta moves by the mean change and by that part of its last move (FedAvgM: Hsu, Qi and Brown 2019,
+    "Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification"); class vectors do not.
     """
     taking_part = [number for number in sorted(updates) if updates[number].n_chips]
     if not taking_part:

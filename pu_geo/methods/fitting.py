@@ -1,4 +1,5 @@
-"""What a training does beside its method: check labels, choose a class prior, score all chips, and set a threshold to start from.
+"""What a training does beside its method: check labels, choose a class prior, score all chips, and set a threshold to start
+from.
 
 The task of the app and the estimators call the same functions, so that both give the same scores.
 """
@@ -95,8 +96,8 @@ def pu_data(
 def with_class_prior(settings: NetworkSettings, guess: Callable[[], float | None], run: Run) -> NetworkSettings:
     """Return settings with a guessed class prior, and a warning of the run, for a method that needs one and has none.
 
-    The Elkan-Noto estimate is nearer to the truth than the best-bin estimate that methods make for themselves where little is
-    damaged. No person gets to see it: neither stands in the warning, nor in the settings that a run keeps.
+    The Elkan-Noto estimate is nearer to the truth than the best-bin estimate that methods make for themselves where little
+    is damaged. No person gets to see it: neither stands in the warning, nor in the settings that a run keeps.
 
     Args:
         guess: makes the guess, 0..1, where it is needed; None for too few clicks.

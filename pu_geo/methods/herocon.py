@@ -1,11 +1,11 @@
 """HeroCon: several views of a building and several types of damage; `fit` minimises Eq. 1 of the paper.
 
-Views are the named ones of the data (`PUData.views`), the two dates of chips with pre and post bands, or else two augmentations
-(paper, footnote to Section 3.1).
+Views are the named ones of the data (`PUData.views`), the two dates of chips with pre and post bands, or else two
+augmentations (paper, footnote to Section 3.1).
 
-Departs from the source: Eq. 5 compares views of one date alone, and two augmentations of a view that is alone in its date, as the
-footnote has it. Views of two dates differ by what the event did, and pulled together they forget it: on Joplin the AUC was .93
-with alpha 0 and .52 with alpha .5. `across_dates` gives the paper's form.
+Departs from the source: Eq. 5 compares views of one date alone, and two augmentations of a view that is alone in its date,
+as the footnote has it. Views of two dates differ by what the event did, and pulled together they forget it: on Joplin the
+AUC was .93 with alpha 0 and .52 with alpha .5. `across_dates` gives the paper's form.
 """
 
 from __future__ import annotations
@@ -66,22 +66,24 @@ from pu_geo.training.threads import one_thread_on_features
 class HeroconNetwork(nn.Module):
     """Encoder (E of the paper), the map H, and linear classifiers.
 
-    One classifier judges all views of which each has a linear map of its own into Z: named views, up to one of each network, or
-    augmentations. So those that tell damage point one way in Z, of which `represent` takes the mean, and weight decay draws no
-    view to zero by itself. With a map and a classifier of its own each, decay of both weighs the sum of the views' lengths,
-    a penalty that keeps few views: of three that told damage alike it kept two, and buildings that had the third alone had no
-    score. Several views of one network ("pre", "post") have a classifier each, without which their difference could not count.
+    One classifier judges all views of which each has a linear map of its own into Z: named views, up to one of each network,
+    or augmentations. So those that tell damage point one way in Z, of which `represent` takes the mean, and weight decay
+    draws no view to zero by itself. With a map and a classifier of its own each, decay of both weighs the sum of the views'
+    lengths, a penalty that keeps few views: of three that told damage alike it kept two, and buildings that had the third
+    alone had no score. Several views of one network ("pre", "post") have a classifier each, without which their difference
+    could not count.
 
     Args:
-        extractor: `PairFeatureExtractor` or `ViewFeatureExtractor` where inputs hold several views; else it makes one of each.
+        extractor: `PairFeatureExtractor` or `ViewFeatureExtractor` where inputs hold several views; else it makes one of
+            each.
         kinds: see the attribute.
         has_other: whether a building may be damaged and have none of the types: that has log odds of its own.
         is_ordinal: see `PUData`.
 
     Attributes:
         kinds: class numbers of the c types of damage, in the classifiers' order, int64 [c].
-        offsets: of a scale alone: what `on_scale` adds to the log odds of each step, float32 [c], or [1 + c] where damaged at
-            all is a step before them.
+        offsets: of a scale alone: what `on_scale` adds to the log odds of each step, float32 [c], or [1 + c] where damaged
+            at all is a step before them.
         places: number of each view's classifier.
     """
 
@@ -131,13 +133,14 @@ class HeroconNetwork(nn.Module):
         return torch.stack([cast(Tensor, self.out(self.trunk(view))) for view in inputs])
 
     def logits(self, views: Tensor, is_missing: Tensor) -> Tensor:
-        """Judge Z, float [V, B, E]: log odds of each type and of damaged at all, float [B, c + 1], from the views that are there.
+        """Judge Z, float [V, B, E]: log odds of each type and of damaged at all, float [B, c + 1], from the views that are
+        there.
 
         The classifiers' numbers add up over named views, as evidence does: a missing one adds none. Over two dates or two
         augmentations they are averaged. Types: weights that decay to nothing mean even odds of damaged, to which
-        each contributes alike; the odds of damaged are the sum of theirs, and of those of "another type" where there are any.
-        A scale: each step has log odds of its own, see `on_scale`; damaged at all is the first step, or stands before it where
-        a building may be below the scale.
+        each contributes alike; the odds of damaged are the sum of theirs, and of those of "another type" where there are
+        any. A scale: each step has log odds of its own, see `on_scale`; damaged at all is the first step, or stands before
+        it where a building may be below the scale.
         """
         places = self.places if self.n_views else self.places * len(views)
         each = [self.classifiers[place](view) for place, view in zip(places, views, strict=True)]
@@ -150,7 +153,8 @@ class HeroconNetwork(nn.Module):
         return found if self.has_other else torch.cat([found, found[:, :1]], dim=1)
 
     def on_scale(self, logits: Tensor) -> Tensor:
-        """Make log odds of a scale, float [B, c + 1], such that none is above one of a lower step; as they are without a scale.
+        """Make log odds of a scale, float [B, c + 1], such that none is above one of a lower step; as they are without a
+        scale.
 
         Ours: "at least major" is the least of its own log odds and of those of all steps below, so scores contradict for no
         weights. In training (`balanced_weights`) damaged and undamaged weigh alike at every step, as if "at least minor" and
@@ -192,7 +196,8 @@ def _places(extractor: FeatureExtractor, *, has_map: bool) -> tuple[int, ...]:
     """Number the classifiers of an extractor's views, see `HeroconNetwork`; one number where each input is a view.
 
     Args:
-        has_map: whether each network ends in a map into Z; else views are judged as they are, each by a classifier of its own.
+        has_map: whether each network ends in a map into Z; else views are judged as they are, each by a classifier of its
+            own.
     """
     if isinstance(extractor, PairFeatureExtractor):
         return tuple(range(N_DATES))
@@ -220,8 +225,8 @@ class Batch:
         is_missing: bool [V, B]; of the two augmentations where these are the views.
         labels: Y of the paper and a last column for "damaged at all", float [B, c + 1]; all zero for what is not damaged
             and for what nobody labeled.
-        is_known: labels that L_c and L_s read, bool [B, c + 1]: of a damaged building those that somebody gave; of an unlabeled
-            one, which only L_c reads, all but those in `Labels.is_answered_alone`; of an undamaged one all.
+        is_known: labels that L_c and L_s read, bool [B, c + 1]: of a damaged building those that somebody gave; of an
+            unlabeled one, which only L_c reads, all but those in `Labels.is_answered_alone`; of an undamaged one all.
         is_labeled: whether a person labeled it, bool [B].
         weights: see `balanced_weights`, float [B, c + 1].
         own: which of the chips `inputs` are of: with several ranks, the share of this one.
@@ -251,8 +256,8 @@ class Labels:
         is_damaged, is_labeled: bool [N].
         has_other: whether a damaged building has none of the types.
         is_ordinal: see `PUData`.
-        is_answered_alone: which types are learned from answers alone, bool [c]: the steps of a scale above damaged at all that
-            somebody denied. Unlabeled chips are taken to lack any other type.
+        is_answered_alone: which types are learned from answers alone, bool [c]: the steps of a scale above damaged at all
+            that somebody denied. Unlabeled chips are taken to lack any other type.
     """
 
     numbers: Ints
@@ -275,18 +280,19 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
         run: each epoch reports loss, loss_cls, loss_unsupervised and loss_supervised.
 
     Returns:
-        The model; findings: "kinds", the names of the types of damage that `HeroconNetwork.kind_margins` judges: those that a
-        damaged building has.
+        The model; findings: "kinds", the names of the types of damage that `HeroconNetwork.kind_margins` judges: those that
+        a damaged building has.
 
     Raises:
         TrainingError: without a second view, without positives or unlabeled chips, or if training diverged.
         JobCancelled: if the user cancelled.
 
-    Departs from the source: L_c takes unlabeled chips for undamaged, since positives alone hold no information about those (of a
-    scale only where answers say too little: `Labels.is_answered_alone`, and less, as `KNOWN_WEIGHT` says), and
+    Departs from the source: L_c takes unlabeled chips for undamaged, since positives alone hold no information about those
+    (of a scale only where answers say too little: `Labels.is_answered_alone`, and less, as `KNOWN_WEIGHT` says), and
     has "damaged at all" as one more label, without which kinds learned one by one order buildings worse than one kind
     would. Views are judged one by one, and what they say is added up or averaged over those that are there, see
-    `HeroconNetwork`, in place of one classifier on all joined; with all there the two can express the same. L_u compares views of one date alone, see the module. Optimiser, schedule, weight decay and `pretrain_epochs` are ours.
+    `HeroconNetwork`, in place of one classifier on all joined; with all there the two can express the same. L_u compares
+    views of one date alone, see the module. Optimiser, schedule, weight decay and `pretrain_epochs` are ours.
     """
     data = _without_plain_views(data)
     if data.views and run.ranks.n > 1:  # which networks work on a batch depends on which views its chips have
@@ -344,9 +350,9 @@ def balanced_weights(
 ) -> Tensor:  # fmt: skip
     """Weigh chips in the cross entropy of each kind and of "damaged at all", which counts as much as all kinds together.
 
-    In each, chips with the label and chips without weigh one half. Unlabeled chips are among those without, where the label is
-    not known from answers alone. A kind that no chip of the step has, or none lacks, is left out: the other half alone would
-    only push it down, or up.
+    In each, chips with the label and chips without weigh one half. Unlabeled chips are among those without, where the label
+    is not known from answers alone. A kind that no chip of the step has, or none lacks, is left out: the other half alone
+    would only push it down, or up.
 
     Args:
         labels, is_labeled, is_known: see `Batch`; all labels are known if None.
@@ -526,8 +532,9 @@ def offsets_of(labels: Labels, rows: Ints) -> NDArray[np.float32]:
 def _share_of_classifier(network: HeroconNetwork) -> float:
     """Return by how much the chosen weight decay is divided where named views have several classifiers.
 
-    Ours. Decay of the two factors of a linear map weighs its length; the lengths of n parts of one vector sum to up to sqrt(n)
-    times its own. Without this, three views of a classifier each were drawn to zero (made-up views: AUC .87 for .96).
+    Ours. Decay of the two factors of a linear map weighs its length; the lengths of n parts of one vector sum to up to
+    sqrt(n) times its own. Without this, three views of a classifier each were drawn to zero (made-up views: AUC .87 for
+    .96).
     """
     return math.sqrt(len(network.classifiers)) if isinstance(network.trunk, ViewFeatureExtractor) else 1.0
 

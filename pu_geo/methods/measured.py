@@ -32,7 +32,9 @@ MEASURED: dict[str, tuple[tuple[float, float], ...]] = {
 
 
 def in_lines(method: str) -> list[str]:
-    """Return what a method's quick preset reached, a line an event, with the instant ranker's figures beside; [] if unknown."""
+    """Return what a method's quick preset reached, a line an event, with the instant ranker's figures beside; [] if
+    unknown.
+    """
     if method not in MEASURED:
         return []
     rows = zip(EVENTS, MEASURED[method], MEASURED[RANKER], strict=True)

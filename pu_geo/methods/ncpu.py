@@ -195,9 +195,9 @@ def _lengths(n_chips: int, settings: NcpuSettings) -> tuple[int, int]:
 def _paced(data: PUData, rows: Ints, settings: NcpuSettings) -> NcpuSettings:
     """Set how slowly pseudo targets move by the share of damage that clicks let expect, where features are cached.
 
-    Source: ours. At a fifth damaged the usual pace calls too many damaged, and then all of these are taught to be equally so.
-    The share is uncertain before an audit; it can only move the pace between two settings. Shares between `RARE` and `COMMON`
-    count by their distance from both. With fewer than 4 clicks `target_momentum` stays.
+    Source: ours. At a fifth damaged the usual pace calls too many damaged, and then all of these are taught to be equally
+    so. The share is uncertain before an audit; it can only move the pace between two settings. Shares between `RARE` and
+    `COMMON` count by their distance from both. With fewer than 4 clicks `target_momentum` stays.
     """
     slow, usual = settings.rare_momentum, settings.target_momentum
     if slow == usual or len(data.inputs.shape) > 1:

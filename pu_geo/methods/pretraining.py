@@ -51,8 +51,8 @@ def training_span(settings: NetworkSettings) -> tuple[float, float]:
 def _prepare(extractor: FeatureExtractor, data: PUData, rows: Ints, settings: NetworkSettings, run: Run) -> None:
     """Standardise a feature extractor to chips, and train it by ssCL (PUCL, Eq. 4) on all of them where that was asked for.
 
-    No label is used, and the projection head is thrown away. Where a hidden layer is missing (cached features, width 0) there
-    is nothing to train.
+    No label is used, and the projection head is thrown away. Where a hidden layer is missing (cached features, width 0)
+    there is nothing to train.
     """
     run.ranks.synchronize(extractor)
     extractor.fit_statistics(data, rows, run.generator(2))
@@ -73,7 +73,8 @@ def _prepare(extractor: FeatureExtractor, data: PUData, rows: Ints, settings: Ne
 
 
 class PairFeatureExtractor(FeatureExtractor):
-    """One backbone of three bands, applied to the dates of a 6-band chip one after the other; every band is standardised by itself.
+    """One backbone of three bands, applied to the dates of a 6-band chip one after the other; every band is standardised by
+    itself.
 
     One backbone for both, since HeroCon's Eq. 5 compares the dates by cosine, which asks for one space; few chips teach it
     twice as often; and a weights file of three bands fits as it is. What the sensors of the two dates make of the same
@@ -162,8 +163,8 @@ class ViewFeatureExtractor(FeatureExtractor):
 
     Chips: views of both dates of one thing and of as many bands share a backbone, as "pre" and "post" do, and "sar-pre" and
     "sar-post"; any other view has one of its own. A layer with a first layer of its own before a common backbone would need
-    fewer weights, but BatchNorm would then take its statistics from radar and optical chips at once, whose shares differ from
-    batch to batch where views are missing, and 30 clicks that fit the optical chips would move what radar is read by.
+    fewer weights, but BatchNorm would then take its statistics from radar and optical chips at once, whose shares differ
+    from batch to batch where views are missing, and 30 clicks that fit the optical chips would move what radar is read by.
     Features: a view has a hidden layer of its own, as its columns mean something else.
 
     Args:
@@ -172,7 +173,8 @@ class ViewFeatureExtractor(FeatureExtractor):
         weights_file: which every backbone starts from, see `backbones.new_backbone`.
 
     Attributes:
-        spans: int64 [V, 2]. dates: of each view, its place in `DATES`, int64 [V]. groups: number of each view's network, int64 [V].
+        spans: int64 [V, 2]. dates: of each view, its place in `DATES`, int64 [V]. groups: number of each view's network,
+            int64 [V].
         out_dims: length of what each network returns.
     """
 
@@ -221,8 +223,8 @@ class ViewFeatureExtractor(FeatureExtractor):
     def forward(self, inputs: Tensor, is_missing: Tensor | None = None) -> Tensor:
         """Map inputs [B, ...] into float32 [B, the sum of the networks' lengths]: of each network the mean over its views.
 
-        Where a chip lacks all views of a network, its part is the mean of the chips here that have one, which pulls no weights:
-        zeros would mark such chips as alike. Zeros where no chip here has any.
+        Where a chip lacks all views of a network, its part is the mean of the chips here that have one, which pulls no
+        weights: zeros would mark such chips as alike. Zeros where no chip here has any.
         """
         gone, parts = self.missing(inputs, is_missing), []
         each = self.each(inputs, gone)
@@ -258,7 +260,9 @@ class ViewFeatureExtractor(FeatureExtractor):
         return found
 
     def _embedded(self, network: nn.Module, present: Tensor) -> Tensor:
-        """Run a network on inputs [M, ...], float32 [M, out_dim]; one alone has no statistics, so BatchNorm uses the kept ones."""
+        """Run a network on inputs [M, ...], float32 [M, out_dim]; one alone has no statistics, so BatchNorm uses the kept
+        ones.
+        """
         if present.ndim == 4:
             present = present.contiguous(memory_format=torch.channels_last)
         is_training = network.training

@@ -53,7 +53,8 @@ class PropagationNetwork(nn.Module):
         plain_slope, slope: of the two regressions, float32 [E].
         zeros, scale_of: origin and unit of the plain, the whitened and the propagated scores, float32 [3].
         anchors: unit embeddings, float32 [M, d]; with reach, degree and values, float32 [M], see `NeighborGraph`.
-        sent: whether the plain and the whitened scores travel, 0 or 1, float32 [2]; in earlier models the plain ones alone do.
+        sent: whether the plain and the whitened scores travel, 0 or 1, float32 [2]; in earlier models the plain ones alone
+            do.
         spread: weight of the propagated scores, in [0, 1], float32 [1].
         cut: where a score of 0.5 lies, float32 [1].
     """
@@ -188,7 +189,9 @@ class PropagationModel(TrainedModel):
 
 @torch.no_grad()
 def plain_and_roots(network: PropagationNetwork, views: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Compute, of views of some chips [V, B, ...], the first one's features and the mean square roots, float32 [B, E] each."""
+    """Compute, of views of some chips [V, B, ...], the first one's features and the mean square roots, float32 [B, E]
+    each.
+    """
     features = [_features(network, view) for view in views]
     total = np.zeros_like(features[0])
     for each in features:
@@ -242,7 +245,8 @@ def fit(data: PUData, settings: PropagationSettings, run: Run) -> PropagationMod
 
     Args:
         data, settings: see the classes; chips that a person called not damaged are learned from, too.
-        run: gets one report, when it is done: loss of the whitened regression, and propagated, the weight of the second reading.
+        run: gets one report, when it is done: loss of the whitened regression, and propagated, the weight of the second
+            reading.
 
     Raises:
         TrainingError: if there is no positive or no unlabeled chip, or if inputs are not finite.

@@ -108,7 +108,8 @@ class MethodCard:
         uses_types: whether it learns from the kind of damage of each positive.
         takes_devices: whether several processes, a device each, can train it together, see `training.distributed`.
         takes_layers: whether a network that it trains from the chips takes the layers beside pre and post, as named views.
-        several_types: whether it learns several types of one building, and buildings of which nobody said any; else one kind each.
+        several_types: whether it learns several types of one building, and buildings of which nobody said any; else one kind
+            each.
         estimator: name of its class in `methods.estimators`.
         min_views: views of each chip that it needs at least where features are cached.
         uses_place: whether its settings have `neighbors`: scores of neighboring buildings may count, see `analysis.place`.

@@ -1,7 +1,7 @@
 """Train in a copy of a project, on a machine with torch, torchvision, numpy, scipy, scikit-learn and safetensors alone.
 
-`pu-geo project copy` makes the copy, `pu-geo model apply` takes the run home. Killed, it goes on after its last checkpoint when
-it is called again with the same words. Where all of PU-Geo is installed, `pu-geo train` does the same.
+`pu-geo project copy` makes the copy, `pu-geo model apply` takes the run home. Killed, it goes on after its last checkpoint
+when it is called again with the same words. Where all of PU-Geo is installed, `pu-geo train` does the same.
 """
 
 from __future__ import annotations

@@ -45,9 +45,9 @@ _NO_ROUNDS = "Its file does not say in how many rounds of its federation each cl
 def apply_model(job: Job, *, path: str) -> dict[str, object]:
     """Store a run whose scores come from a model. The model is in the run's folder from then on, too.
 
-    One that was trained in another copy of this project, on the chips and labels that this one had then, gives the run that a
-    training here would have given, but for evidence from place; labels are never taken. Of any other model nothing counts as
-    learned from this project.
+    One that was trained in another copy of this project, on the chips and labels that this one had then, gives the run that
+    a training here would have given, but for evidence from place; labels are never taken. Of any other model nothing counts
+    as learned from this project.
 
     Args:
         path: of a model file, or of a folder that has a model, see `model_files.read`.
@@ -113,7 +113,9 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
 
 
 def _of_copy(job: Job, restored: RestoredModel) -> RunInputs | None:
-    """Return what a model was trained on in another copy of this project: its chips, and its labels as they stood; else None."""
+    """Return what a model was trained on in another copy of this project: its chips, and its labels as they stood; else
+    None.
+    """
     card, there = restored.card, restored.card["learned_from"]
     seed, types_from = card.get("seed", -1), there.get("types_from")
     counts = {name: there.get(name) for name in ("at_event", "at_decision", "n_held_out")}
@@ -197,13 +199,15 @@ def on_chips(
 
 
 def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> NDArray[np.int64]:
-    """Return where chips have the bands that a model was trained on, int64 [C], in its order: views are found by their names.
+    """Return where chips have the bands that a model was trained on, int64 [C], in its order: views are found by their
+    names.
 
     Args:
         here: views of the chips, in any order; others may be among them.
 
     Raises:
-        ModelError: if one is not here, or has another date or another number of bands; says which are needed and which are here.
+        ModelError: if one is not here, or has another date or another number of bands; says which are needed and which are
+            here.
     """
     known = {view.name: view for view in here}
     found = np.zeros(restored.chip_shape[0], np.int64)
@@ -250,7 +254,9 @@ def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -
 def _answers(
     job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
 ) -> dict[str, NDArray[np.float32] | None]:
-    """Return "scores" [N] in 0..1, "embeddings" [N, E] of unit length, and "type_scores" [N, c] of damage types, None without any."""
+    """Return "scores" [N] in 0..1, "embeddings" [N, E] of unit length, and "type_scores" [N, c] of damage types, None
+    without any.
+    """
     model, gone = restored.model, lacking(restored, facts)
 
     def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32], Any]:

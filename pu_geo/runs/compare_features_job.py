@@ -34,10 +34,11 @@ _SEED = 0
 
 
 def compare_features(job: Job, *, of: str, methods: Sequence[str] = METHODS) -> dict[str, object]:
-    """Compare all feature sets, or all layers with all but one, by some methods; store the result as the last one. It chooses nothing.
+    """Compare all feature sets, or all layers with all but one, by some methods; store the result as the last one. It
+    chooses nothing.
 
-    The set of all layers is made where it is not there. A bank of filters does not depend on the others, so the set without a layer
-    is this one less its columns: none of them is made. What buildings lack is filled in anew, without that layer.
+    The set of all layers is made where it is not there. A bank of filters does not depend on the others, so the set without
+    a layer is this one less its columns: none of them is made. What buildings lack is filled in anew, without that layer.
 
     Args:
         of: "features" or "layers".
@@ -136,7 +137,8 @@ def places_by(
 def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = lambda: False) -> Score:
     """Return what fits a method without some buildings and scores all, from features that are there.
 
-    The instant ranker's penalty follows from the share that all clicks suggest; everything else is fitted without the held-out.
+    The instant ranker's penalty follows from the share that all clicks suggest; everything else is fitted without the
+    held-out.
     """
     pu = inputs.pu
     if method == RANKER:
@@ -179,7 +181,9 @@ def unlabeled_of(inputs: RunInputs) -> NDArray[np.int64]:
 
 
 def drawn(inputs: RunInputs) -> NDArray[np.int64]:
-    """Return the rows that a comparison is made on, int64, rising: all that are learned from, and so many of the unlabeled."""
+    """Return the rows that a comparison is made on, int64, rising: all that are learned from, and so many of the
+    unlabeled.
+    """
     every, unlabeled = np.flatnonzero(~inputs.pu.is_excluded), unlabeled_of(inputs)
     kept = unlabeled
     if len(unlabeled) > MOST_UNLABELED:

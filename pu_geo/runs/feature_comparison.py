@@ -1,4 +1,6 @@
-"""Feature sets, or layers left out, compared on the analyst's own clicks: whether it can start, the last result, and what that says."""
+"""Feature sets, or layers left out, compared on the analyst's own clicks: whether it can start, the last result, and what
+that says.
+"""
 
 from __future__ import annotations
 
@@ -94,12 +96,16 @@ class Comparison:
 
 
 def own_clicks(pu: PUSet) -> NDArray[np.bool_]:
-    """Return which positives the analyst found, bool [N]: not the queue, which proposes what a ranking of some features has on top."""
+    """Return which positives the analyst found, bool [N]: not the queue, which proposes what a ranking of some features has
+    on top.
+    """
     return pu.is_positive if pu.is_queued is None else pu.is_positive & ~pu.is_queued
 
 
 def what_changed(layout: Layout, found: Comparison) -> str:
-    """Return what is new since a comparison, one sentence; "" where nothing is. Raises ProjectError if there are no chips."""
+    """Return what is new since a comparison, one sentence; "" where nothing is. Raises ProjectError if there are no
+    chips.
+    """
     facts, pu = to_learn_from(layout)
     if facts["chip_set"] != found.chip_set:
         return "Chips were cut anew since: compare again."
@@ -129,7 +135,9 @@ def require(layout: Layout, of: str, methods: Sequence[str]) -> None:
 
 
 def require_clicks(n_own: int, n_positive: int, n_unlabeled: int, methods: Sequence[str]) -> None:
-    """Raise TrainingError where there are too few own clicks or unlabeled buildings, or too few clicks are left for a method."""
+    """Raise TrainingError where there are too few own clicks or unlabeled buildings, or too few clicks are left for a
+    method.
+    """
     if unknown := [method for method in methods if method != RANKER and method not in catalog.METHODS]:
         known = ", ".join((RANKER, *(name for name, card in catalog.METHODS.items() if _can_compare(card))))
         problem = f"There is no method {unknown[0]!r}; features can be compared by {known}."
@@ -195,7 +203,9 @@ def _title(found: Comparison, row: Row) -> str:
 
 
 def verdict_words(found: Comparison) -> list[str]:
-    """Return what each candidate is worth beside the first one, a sentence each; one for all where there are too few clicks."""
+    """Return what each candidate is worth beside the first one, a sentence each; one for all where there are too few
+    clicks.
+    """
     first, *others = found.judged
     if not others:
         return [f"There is one feature set, {first.name}: nothing to choose between."]
@@ -241,8 +251,8 @@ def table(found: Comparison) -> list[dict[str, str]]:
 def proposed(layout: Layout, found: Comparison) -> str:
     """Return the feature set to choose; "" where there is nothing to do. Nothing is chosen by itself.
 
-    That is the one that was picked; or the first one, where another one is in use that is worse. Of a comparison that is out of
-    date nothing is proposed, and of layers nothing is chosen.
+    That is the one that was picked; or the first one, where another one is in use that is worse. Of a comparison that is out
+    of date nothing is proposed, and of layers nothing is chosen.
     """
     in_use = features.overview(layout).in_use
     if found.of != "features" or not found.is_enough or in_use == found.picked or what_changed(layout, found):

@@ -95,7 +95,9 @@ class RunInputs:
         return ~self.pu.is_positive & ~self.pu.is_excluded
 
     def prepared(self) -> ranker.PreparedFeatures:
-        """Standardise the plain features by the visible buildings: the only float32 copy of them, 2 GB of 1,000,000 buildings."""
+        """Standardise the plain features by the visible buildings: the only float32 copy of them, 2 GB of 1,000,000
+        buildings.
+        """
         return ranker.prepare(self.views[0], None if self.is_hidden is None else ~self.is_hidden)
 
     @property
@@ -137,7 +139,9 @@ class RunInputs:
         return (*(sentence for sentence, n in found if n), *(self.types.notes if self.types else ()))
 
     def start_k(self) -> int:
-        """Return how many of the unlabeled a threshold to start from flags, see `estimates.start_k`; 0 where there are none."""
+        """Return how many of the unlabeled a threshold to start from flags, see `estimates.start_k`; 0 where there are
+        none.
+        """
         share = estimates.share_to_start_from(self.views[0], self.pu.is_positive, is_excluded=self.pu.is_excluded)
         return estimates.start_k(int(self.is_unlabeled.sum()), share)
 
@@ -165,7 +169,9 @@ class RunInputs:
         return max(share * n - self.n_accepted, 0) / (n - self.n_accepted)
 
     def without(self, lacks_all: NDArray[np.bool_]) -> RunInputs:
-        """Return these inputs with more buildings, bool [N], left out: they have none of the layers that are learned from."""
+        """Return these inputs with more buildings, bool [N], left out: they have none of the layers that are learned
+        from.
+        """
         if not lacks_all.any():
             return self
         is_hidden = lacks_all if self.is_hidden is None else self.is_hidden | lacks_all
@@ -174,8 +180,8 @@ class RunInputs:
     def with_types(self, layout: Layout, types_from: str | None, card: MethodCard) -> RunInputs:
         """Return these inputs with the damage types of their clicks, for a method.
 
-        Nobody named the types of accepted clusters: a method that learns several types takes their buildings as damaged, of types
-        that nobody said; any other one would make them a type of their own, and passes them over.
+        Nobody named the types of accepted clusters: a method that learns several types takes their buildings as damaged, of
+        types that nobody said; any other one would make them a type of their own, and passes them over.
 
         Args:
             types_from: see `damage_types.read`; None for no types.

@@ -147,12 +147,16 @@ def _learned_from(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUDa
 
 
 def chips_learned(layout: Layout, chip_set: str, data: PUData) -> NDArray[np.uint8]:
-    """Return the chips that a model rests on: those that it was trained on, or pre and post where it was trained on features."""
+    """Return the chips that a model rests on: those that it was trained on, or pre and post where it was trained on
+    features.
+    """
     return data.inputs.chips if isinstance(data.inputs, ChipImages) else optical_chips(layout, chip_set)
 
 
 def sha256_of_array(array: NDArray[Any]) -> str:
-    """Return the lowercase hex sha256 of an array's values in C order, whatever its file; a mapped one is not read into memory."""
+    """Return the lowercase hex sha256 of an array's values in C order, whatever its file; a mapped one is not read into
+    memory.
+    """
     digest = hashlib.sha256()
     for start in range(0, len(array), _HASHED_ROWS):  # the bands of some layers are no block of the file
         digest.update(np.ascontiguousarray(array[start : start + _HASHED_ROWS]).reshape(-1).view(np.uint8).data)

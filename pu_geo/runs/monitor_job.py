@@ -1,4 +1,6 @@
-"""Evaluate a training under way: held-out clicks, shares, embeddings, alarms, and a contact sheet of top and bottom chips."""
+"""Evaluate a training under way: held-out clicks, shares, embeddings, alarms, and a contact sheet of top and bottom
+chips.
+"""
 
 from __future__ import annotations
 

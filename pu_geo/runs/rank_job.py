@@ -44,7 +44,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _end_with(starter: int, folder: Path) -> None:
-    """End this process once torchrun is gone, or nobody holds the job's lock: one that waits for others can do nothing itself."""
+    """End this process once torchrun is gone, or nobody holds the job's lock: one that waits for others can do nothing
+    itself.
+    """
 
     def watch() -> None:
         while os.getppid() == starter and locks.is_held(folder / locks.JOB_LOCK):

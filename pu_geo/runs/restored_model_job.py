@@ -26,13 +26,18 @@ from pu_geo.training.network import TrainedModel
 
 MAX_BANDS, SIDES_PX, MAX_SIZE = MOST_BANDS, (16, 256), 8192
 MAX_VALUES, MAX_OF_NETWORKS = 65_536, MOST_BANKS * 512 * RcfSettings().n_views
-"""Features times views of a chip; ours are 512 in 17 views, as many for each of up to 16 layers, and 6,144 of a network. 20,000
+"""Features times views of a chip; ours are 512 in 17 views, as many for each of up to 16 layers, and 6,144 of a network.
+20,000
 chips then take 2.6 and 5.6 GB at most."""
 MAX_WORK = 3 * 10**9
-"""Products that the features of one chip may take for every 6 bands of a bank; ours take that at 256 px, a twentieth at 64 px."""
+"""Products that the features of one chip may take for every 6 bands of a bank; ours take that at 256 px, a twentieth at 64
+px.
+"""
 MAX_FACTS = 8000  # characters of what a card says of the maker of its features
 MAX_LISTED = 256
-"""Longest list of whole numbers in a network: kinds of damage, known classes. A network is built by them before it is compared."""
+"""Longest list of whole numbers in a network: kinds of damage, known classes. A network is built by them before it is
+compared.
+"""
 _WORD = re.compile(r"[a-z0-9_-]{1,40}")
 _OF_A_PLACE = ("scale", "licence", "weights_file", "holds_imagery")  # facts of a maker in which two projects may differ
 _BAND_WORDS = {3: "post", 6: "pre+post"}
@@ -174,7 +179,9 @@ def _feature_set(card: Mapping[str, Any]) -> str:
 
 
 def _other_maker(found: Model, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], find_maker: FindMaker) -> Maker:
-    """Build the maker of features that are not rcf: from the file, else that of the project if it makes them in the same way."""
+    """Build the maker of features that are not rcf: from the file, else that of the project if it makes them in the same
+    way.
+    """
     facts, maker = _maker_facts(found), None
     if (
         arrays or facts.get("kind") == SHARED

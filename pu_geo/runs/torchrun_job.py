@@ -1,7 +1,8 @@
 """A training on several devices: torchrun starts a process for each, `runs.rank_job`, and ends them all where one dies.
 
-The process of the job holds the job's lock and waits. Rank 0 does all that a training alone does: it reports, evaluates, writes
-checkpoints and stores the run. How each rank ended, it notes in the job's folder (`note_end`); one that was killed cannot.
+The process of the job holds the job's lock and waits. Rank 0 does all that a training alone does: it reports, evaluates,
+writes checkpoints and stores the run. How each rank ended, it notes in the job's folder (`note_end`); one that was killed
+cannot.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def n_devices(request: TrainingRequest, views: Sequence[View]) -> tuple[int, str
     """Return on how many devices a training runs, and a warning, "" without one.
 
     Args:
-        request: `devices` of it are used, as far as there are as many CUDA devices; without any, as many processes on the CPU, as far as
-            there are cores.
+        request: `devices` of it are used, as far as there are as many CUDA devices; without any, as many processes on the
+            CPU, as far as there are cores.
         views: named views of the data; layers are learned from on one device.
     """
     n_cuda = torch.cuda.device_count()
@@ -109,7 +110,9 @@ def _environment(n: int) -> dict[str, str]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill torchrun, where it has not ended, and wait for its ranks, which end with it: what they write is whole or not there."""
+    """Kill torchrun, where it has not ended, and wait for its ranks, which end with it: what they write is whole or not
+    there.
+    """
     process.kill()
     if process.stdout is not None:
         with process.stdout:

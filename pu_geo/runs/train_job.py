@@ -86,7 +86,8 @@ def train(job: Job, **args: Any) -> dict[str, object]:
 
 
 def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> dict[str, object]:
-    """Train alone, which starts ranks where there are devices for several; or as one of these, of which rank 0 stores the run.
+    """Train alone, which starts ranks where there are devices for several; or as one of these, of which rank 0 stores the
+    run.
 
     Returns:
         As `train`; nothing in ranks but the first.
@@ -167,9 +168,10 @@ def finish(
     """Store a run with its clusters and files, and make it the one that the live map shows.
 
     Args:
-        facts: what it is; what its scores say is added here: alarms, the judgement by held-out clicks, what `threshold` flags, and
-            where answers lack.
-        arrays: "scores" float32 [N] and "embeddings" float32 [N, E]; "scores_alone" and "type_scores", see `RunFacts`, or None.
+        facts: what it is; what its scores say is added here: alarms, the judgement by held-out clicks, what `threshold`
+            flags, and where answers lack.
+        arrays: "scores" float32 [N] and "embeddings" float32 [N, E]; "scores_alone" and "type_scores", see `RunFacts`, or
+            None.
         write_files: writes what else belongs into the run's folder, and returns the paths.
 
     Returns:

@@ -70,7 +70,9 @@ _TITLES = {damage_types.ANSWERS: "Types given on Annotate", damage_types.GRADES:
 
 
 def type_sources(layout: Layout) -> list[TypeSource]:
-    """Return where damage types may come from: answers and grades first, then attributes with words in them, of damaged buildings."""
+    """Return where damage types may come from: answers and grades first, then attributes with words in them, of damaged
+    buildings.
+    """
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         ids = contents.chip_facts(layout, chip_set)["building_ids"] if chip_set else None

@@ -1,4 +1,6 @@
-"""Chips on a cluster: a shard is the buildings of a part of a strip, which its worker cuts out of the scenes as one process does."""
+"""Chips on a cluster: a shard is the buildings of a part of a strip, which its worker cuts out of the scenes as one process
+does.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ from pu_geo.scale.cluster import JobCluster
 ROWS = 1024
 """Buildings of a shard: chips of 64 px with 6 bands are 25 MB."""
 STRIP_PX = 2048
-"""Height of a strip, grid pixels: buildings of a shard are near each other, so that few blocks are decoded by two workers."""
+"""Height of a strip, grid pixels: buildings of a shard are near each other, so that few blocks are decoded by two
+workers.
+"""
 
 
 def cut(
@@ -103,7 +107,9 @@ def cut_part(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Calla
 
 
 def _reach(windows: NDArray[np.float64], shift: NDArray[np.float64] | None) -> tuple[int, int, int, int]:
-    """Return the grid pixels that chips are cut from: so a worker opens these buildings' scenes, and not those of all the event."""
+    """Return the grid pixels that chips are cut from: so a worker opens these buildings' scenes, and not those of all the
+    event.
+    """
     boxes = whole_pixels(windows)
     if shift is not None:
         boxes = np.concatenate([boxes, boxes - np.tile(np.rint(shift).astype(np.int64), 2)])

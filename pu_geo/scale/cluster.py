@@ -1,7 +1,7 @@
 """The cluster that a job works on: its name as people write it, and the connection.
 
-Dask runs the cluster; there is no scheduler of ours. Import of `distributed` is left to whoever connects: it takes a second, and
-the extra may be missing.
+Dask runs the cluster; there is no scheduler of ours. Import of `distributed` is left to whoever connects: it takes a second,
+and the extra may be missing.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from pu_geo.wording import plural
 CONNECT_S = 20.0  # for the first answer of a scheduler, and its first worker
 FORMS = "local:4 or tcp://HOST:8786"
 LEAST_MEMORY = 2 * 10**9
-"""Bytes of a worker's limit: it holds 1 GB once it has loaded what computes chips and features, libraries' files included."""
+"""Bytes of a worker's limit: it holds 1 GB once it has loaded what computes chips and features, libraries' files
+included.
+"""
 GO_ON = "'Start again' on the job's card, or `pu-geo jobs P.pugeo resume ID`, goes on with the shards that are not finished."
 """What people find, on the screen and on the command line, after a job on a cluster has failed."""
 
@@ -42,7 +44,8 @@ def n_local(text: str) -> int:
 
 
 def memory_of(n_workers: int) -> int:
-    """Return the bytes that each worker of this computer may take: an equal share of its memory; one is left to the job itself.
+    """Return the bytes that each worker of this computer may take: an equal share of its memory; one is left to the job
+    itself.
 
     A worker that reaches 95 % of its limit is ended and started anew by Dask, which gives its shard to another try.
 

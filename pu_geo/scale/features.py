@@ -1,4 +1,6 @@
-"""Features of chips on a cluster: shards end where makers start anew with random numbers, so they are those of one process."""
+"""Features of chips on a cluster: shards end where makers start anew with random numbers, so they are those of one
+process.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def transform(
 
 
 def describe(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Callable[[], bool]) -> shards.Arrays:
-    """Compute the features of the chips start..stop of a set: {"features": float16 [V, n, D]}. See `transform` for the spec."""
+    """Compute the features of the chips start..stop of a set: {"features": float16 [V, n, D]}. See `transform` for the
+    spec.
+    """
     project = Path(spec["project"])
     folder = project / spec["shards"]
     maker = _maker(folder / spec["maker"])

@@ -1,4 +1,6 @@
-"""What all shards of a step are given: arrays and plain facts in two files of the job's folder, under a name made of their content."""
+"""What all shards of a step are given: arrays and plain facts in two files of the job's folder, under a name made of their
+content.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """Run a task's shards on a cluster, and remember in the job's folder those that are finished.
 
-A shard is a range of rows and plain JSON. Its worker writes arrays under a temporary name, renames the file, and writes beside it
-which sha256 it has: a shard is finished once that is there. So a worker, a scheduler or a driver that is killed loses running
-shards alone; a job that is resumed reads the finished ones, compares them with their sha256, and has the rest done.
+A shard is a range of rows and plain JSON. Its worker writes arrays under a temporary name, renames the file, and writes
+beside it which sha256 it has: a shard is finished once that is there. So a worker, a scheduler or a driver that is killed
+loses running shards alone; a job that is resumed reads the finished ones, compares them with their sha256, and has the rest
+done.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ Work = Callable[[Mapping[str, Any], int, int, Callable[[], bool]], Arrays]
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of a task: rows start..stop, and what decides the result, as JSON. Paths in the project are relative to its folder."""
+    """A part of a task: rows start..stop, and what decides the result, as JSON. Paths in the project are relative to its
+    folder.
+    """
 
     start: int
     stop: int
@@ -81,7 +84,8 @@ def run(
     Shards come in any order, so `take` must not depend on it.
 
     Args:
-        cluster: of a job whose folder is on a disk that all workers have; its log gets an event "shard" for each that is done.
+        cluster: of a job whose folder is on a disk that all workers have; its log gets an event "shard" for each that is
+            done.
         report: called with {"done", "total"} in rows.
 
     Raises:
@@ -117,7 +121,9 @@ def run(
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of PU-Geo and of the libraries that compute chips and features, by name: other ones, other results."""
+    """Return the versions of PU-Geo and of the libraries that compute chips and features, by name: other ones, other
+    results.
+    """
     import cv2
     import rasterio
     import shapely
@@ -192,7 +198,8 @@ def _record(future: Any) -> Mapping[str, Any]:
 def do(work: Work, folder: Path, shard: Shard) -> dict[str, Any]:
     """Do one shard, on a worker: write its arrays, then its record, and return the record.
 
-    A refusal is returned, so that nobody tries it again: {"refused": [problem, hint, kind]}; a cancelled one is {"cancelled"}.
+    A refusal is returned, so that nobody tries it again: {"refused": [problem, hint, kind]}; a cancelled one is
+    {"cancelled"}.
     """
     import torch
 
@@ -238,8 +245,8 @@ def do(work: Work, folder: Path, shard: Shard) -> dict[str, Any]:
 def _keep_freed_memory() -> None:
     """Let malloc of glibc keep freed blocks up to 32 MB, as it learns to by itself where nobody sets a threshold.
 
-    Dask sets `MALLOC_TRIM_THRESHOLD_` for its workers, which ends that learning: each array of torch above 128 kB is then new pages
-    of the system, and features of chips took 2.8 times the processor's time.
+    Dask sets `MALLOC_TRIM_THRESHOLD_` for its workers, which ends that learning: each array of torch above 128 kB is then
+    new pages of the system, and features of chips took 2.8 times the processor's time.
     """
     with suppress(OSError, AttributeError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt

@@ -1,7 +1,7 @@
 """Everything between imagery and the first click: one chip per footprint, how much of it is hidden, and frozen features.
 
-A building and its chip's window are hidden by the scenes' borders, missing data, clouds. The features are those that ranker and
-quick presets use.
+A building and its chip's window are hidden by the scenes' borders, missing data, clouds. The features are those that ranker
+and quick presets use.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ def chip(
     """Cut chips, write their contact sheets, and compute features of augmented views, 17 where nobody asks for fewer.
 
     Bands of layers follow those of pre and post; a building that a layer does not show is marked as missing there, see
-    `contents.is_missing`. Layers are co-registered with post by definition, so they are cut where post is, those dated before the event
-    too. Everything else here, hidden shares, sheets, groups and features "rcf", is of pre and post alone.
+    `contents.is_missing`. Layers are co-registered with post by definition, so they are cut where post is, those dated
+    before the event too. Everything else here, hidden shares, sheets, groups and features "rcf", is of pre and post alone.
 
     Where the scenes have been aligned, each pre chip is cut from the post chip's place in the pre scenes; they are
     aligned again where scenes or footprints came since.
 
     Features are made of what every building shows. Where pre scenes leave out more than 2 % of the buildings that the post
-    scenes show, "auto" makes them of the post bands alone, for all buildings: a blank pre chip is no evidence, and two rankings
-    joined by rank found as much without pre, and less with it (Joplin halves, 5 draws: AP .96 for all by post, .95 joined).
-    Chips that are hidden have no part in filters and statistics.
+    scenes show, "auto" makes them of the post bands alone, for all buildings: a blank pre chip is no evidence, and two
+    rankings joined by rank found as much without pre, and less with it (Joplin halves, 5 draws: AP .96 for all by post, .95
+    joined). Chips that are hidden have no part in filters and statistics.
 
     Args:
         size_px: side of a chip, pixels.
@@ -80,14 +80,14 @@ def chip(
 
     Returns:
         {"chip_set", "n", "size_px", "bands", "bands_why": why "auto" left the pre bands out, "n_nodata": chips that no post
-        scene covers in full, "n_moved": chips of which pre was moved by at least a pixel, "n_not_assessed": {reason: buildings
-        that the imagery hides}, "n_without_pre": buildings that no pre scene shows, or clouds hide before the event,
-        "n_missing": {layer: buildings without it}, "n_sensors": groups of scenes too different for scores to carry over, "features_note": that the chosen features have to
-        be made again, "" where they are "rcf" or there}
+        scene covers in full, "n_moved": chips of which pre was moved by at least a pixel, "n_not_assessed": {reason:
+        buildings that the imagery hides}, "n_without_pre": buildings that no pre scene shows, or clouds hide before the
+        event, "n_missing": {layer: buildings without it}, "n_sensors": groups of scenes too different for scores to carry
+        over, "features_note": that the chosen features have to be made again, "" where they are "rcf" or there}
 
     Raises:
-        ImageryError: for other bands, if pre bands are wanted and there is no pre scene, or if the file of a scene that is needed
-            is missing or changed.
+        ImageryError: for other bands, if pre bands are wanted and there is no pre scene, or if the file of a scene that is
+            needed is missing or changed.
         FootprintError: if there are no footprints.
     """
     if bands not in get_args(Bands):
@@ -160,7 +160,9 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
 
 
 def _why_post_alone(facts: Mapping[str, Any]) -> str:
-    """Return why features are made of the post bands alone, in one sentence; "" where pre scenes show nearly all buildings."""
+    """Return why features are made of the post bands alone, in one sentence; "" where pre scenes show nearly all
+    buildings.
+    """
     if facts["bands"] == "post":
         return ""
     is_shown = assessability.hidden_after(facts) == ""
@@ -201,7 +203,9 @@ def _views(layers: Sequence[Layer], bands: str, missing: NDArray[np.float32]) ->
 
 
 def _without_pre(job: Job, chip_set: str, new: str) -> NDArray[np.uint8]:
-    """Store the bands of a chip set [N, B, H, W] but those of pre as another one; return its chips, uint8 [N, B - 3, H, W]."""
+    """Store the bands of a chip set [N, B, H, W] but those of pre as another one; return its chips, uint8 [N, B - 3, H,
+    W].
+    """
     chips = np.load(job.layout.chips(chip_set), mmap_mode="r")
     with new_array(job.layout.chips(new), np.uint8, (len(chips), chips.shape[1] - 3, *chips.shape[2:])) as out:
         out[:] = chips[:, 3:]
@@ -324,7 +328,9 @@ def _compute_features(
 
 
 def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None:
-    """Store anew why buildings are not assessed, for runs made of chips that were cut again: more may be known of them now."""
+    """Store anew why buildings are not assessed, for runs made of chips that were cut again: more may be known of them
+    now.
+    """
     for run in runs.all_runs(db):
         if run.chip_set == chip_set and runs.reasons(db, run.run_id) is not None:
             runs.put_reasons(db, run.run_id, reasons_by_chips(layout, run) or {})
@@ -407,10 +413,10 @@ def _hidden(
         pre_shift_px: float64 [N, 2], by which the content of pre moves; None where it stays.
 
     Returns:
-        "nodata_share", and "outside_share"; "cloud_share" and, with a pre scene, "pre_cloud_share", where clouds can be found.
-        "post_outline", and "pre_outline" for chips with pre bands: {"outside", "nodata", "cloud"}, each [N], the share of
-        the outline that lies beyond all scenes, that has no data within them, and that clouds hide; they do not overlap.
-        "post_scene", "pre_scene": the scene that shows most of it, or None. "scenes": what these scenes are, by id.
+        "nodata_share", and "outside_share"; "cloud_share" and, with a pre scene, "pre_cloud_share", where clouds can be
+        found. "post_outline", and "pre_outline" for chips with pre bands: {"outside", "nodata", "cloud"}, each [N], the
+        share of the outline that lies beyond all scenes, that has no data within them, and that clouds hide; they do not
+        overlap. "post_scene", "pre_scene": the scene that shows most of it, or None. "scenes": what these scenes are, by id.
     """
     stay = np.zeros((len(windows), 2))
     shifts = {"pre": stay if pre_shift_px is None else pre_shift_px, "post": stay}

@@ -1,4 +1,6 @@
-"""The frozen features of a project's newest chips: which sets there are, which one is used, and the job that makes another."""
+"""The frozen features of a project's newest chips: which sets there are, which one is used, and the job that makes
+another.
+"""
 
 from __future__ import annotations
 
@@ -85,7 +87,8 @@ def start_layers(layout: Layout, names: Sequence[str], *, cluster: str = "") -> 
 
 
 def start_shared(layout: Layout, *, cluster: str = "") -> str:
-    """Start the job that makes features by shared filters and uses them from then on; return its id. Post alone where chips lack pre.
+    """Start the job that makes features by shared filters and uses them from then on; return its id. Post alone where chips
+    lack pre.
 
     Raises:
         JobError: for a cluster that is none.

@@ -1,4 +1,6 @@
-"""Make another set of frozen features of the newest chips: of a network from a local file, or one trained on the chips themselves."""
+"""Make another set of frozen features of the newest chips: of a network from a local file, or one trained on the chips
+themselves.
+"""
 
 from __future__ import annotations
 
@@ -198,8 +200,8 @@ def settle(
 ) -> None:  # fmt: skip
     """Make features ready for use, in place: match sensor groups, then fill in layers that a building lacks.
 
-    Groups are of optical scenes: columns of other layers are not matched, see `sensors.match_groups`. A missing layer takes what
-    the building's other layers lead to expect, see `layers.fill_missing`.
+    Groups are of optical scenes: columns of other layers are not matched, see `sensors.match_groups`. A missing layer takes
+    what the building's other layers lead to expect, see `layers.fill_missing`.
 
     Args:
         features: float16 [V, N, D], as `maker` gave them for all chips of a set.

@@ -30,9 +30,9 @@ def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, 
         crs: "EPSG:n", for a file that does not name its own coordinate system.
 
     Returns:
-        {"file": its name, with its folder where a file of that name came before, "n_in", "kept", "repaired", "dropped", "dropped_by": {reason: how many}, "added", "notes"}:
-        n_in = kept as they were + repaired + dropped, features of the file; added: buildings, which are kept + repaired, and
-        more where a feature was split.
+        {"file": its name, with its folder where a file of that name came before, "n_in", "kept", "repaired", "dropped",
+        "dropped_by": {reason: how many}, "added", "notes"}: n_in = kept as they were + repaired + dropped, features of the
+        file; added: buildings, which are kept + repaired, and more where a feature was split.
 
     Raises:
         ProjectError: if there is no post scene yet.
@@ -142,7 +142,8 @@ def add_aoi(job: Job, *, path: str | None = None, text: str = "", crs: str | Non
         crs: "EPSG:n", for a file that does not name its own coordinate system.
 
     Returns:
-        {"source", "area_km2", "replaced", "n", "n_outside": of the n footprints that are here, how many lie outside, "notes"}
+        {"source", "area_km2", "replaced", "n", "n_outside": of the n footprints that are here, how many lie outside,
+        "notes"}
 
     Raises:
         ProjectError: if there is no post scene yet.

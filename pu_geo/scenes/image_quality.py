@@ -51,7 +51,9 @@ def image_quality(layout: Layout, run_id: str | None = None) -> ImageQuality:
 
 
 def _now(layout: Layout, chip_set: str | None) -> tuple[ImageQuality, Alignment | None]:
-    """Return what the imagery shows of a chip set's buildings, and the alignment; both are kept until one of their files changes."""
+    """Return what the imagery shows of a chip set's buildings, and the alignment; both are kept until one of their files
+    changes.
+    """
     with store.connect(layout) as db:
         footprints, scenes = contents.geometry_v(db), tuple((one.role, one.sha256) for one in contents.scenes(db))
     files = [alignment.path_of(layout), layout.quicklooks / "post" / "pyramid.json"]
@@ -124,8 +126,8 @@ def imagery_of(layout: Layout, building_id: str) -> dict[str, Any]:
     """Return what the imagery shows of one building.
 
     Returns:
-        {"reason", "candidate": as in `ImageQuality`, "" if there is none; "post_hidden_share" and "pre_hidden_share" of the outline,
-        0..1, where known;
+        {"reason", "candidate": as in `ImageQuality`, "" if there is none; "post_hidden_share" and "pre_hidden_share" of the
+        outline, 0..1, where known;
         "shift_dx_m", "shift_dy_m", "shift_quality" where the project is aligned and both dates show the building}
     """
     chip_set = store.call(layout, contents.latest_chip_set)

@@ -95,9 +95,9 @@ def number_in(text: str) -> float | None:
 def rows(layout: Layout) -> list[dict[str, Any]]:
     """Return what is known of each layer as JSON.
 
-    Each has {"name", "when", "kind", "files", "bands", "dtype", "unit", "scaling": [[low, high]], "steps": what one step of 256
-    means, "nodata": one value, or one of each file where they differ, "gsd_m", "n_missing": buildings of the newest chips that it
-    does not show, None where these were cut without it, or from other files of it, "n_buildings", "words"}.
+    Each has {"name", "when", "kind", "files", "bands", "dtype", "unit", "scaling": [[low, high]], "steps": what one step of
+    256 means, "nodata": one value, or one of each file where they differ, "gsd_m", "n_missing": buildings of the newest
+    chips that it does not show, None where these were cut without it, or from other files of it, "n_buildings", "words"}.
     """
     with store.connect(layout) as db:
         layers, chip_set = contents.layers(db), contents.latest_chip_set(db)
@@ -131,9 +131,9 @@ def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[st
         learned: names of the views that a run learned from, see `learned_views`.
 
     Returns:
-        {"name", "when", "kind", "unit", "bands", "dtype", "nodata", "scaling", "files": [{"scene_id", "sha256", "date", "gsd_m",
-        "nodata"}], "n_missing": buildings without it, "n_without_any": of these the ones that have none of what the run learned
-        from, "is_used": whether the run learned from it, "words"} each.
+        {"name", "when", "kind", "unit", "bands", "dtype", "nodata", "scaling", "files": [{"scene_id", "sha256", "date",
+        "gsd_m", "nodata"}], "n_missing": buildings without it, "n_without_any": of these the ones that have none of what the
+        run learned from, "is_used": whether the run learned from it, "words"} each.
     """
     missing, found = n_missing(facts), []
     n_none = int(feature_sets.lacks_all(sorted(learned), facts).sum()) if missing else 0

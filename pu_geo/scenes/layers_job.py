@@ -49,9 +49,9 @@ def add_layer(
 ) -> dict[str, object]:  # fmt: skip
     """Add files as a layer, or to a layer that is here, whose scaling stays; and make its map tiles.
 
-    A layer is taken as co-registered with the post scenes: no alignment moves it. Its samples become 8 bits by one scaling per
-    band, the 0.5th and 99.5th percentile of all its files on the grid (see `find_scaling`). Amplitudes of SAR become decibels first, 20 log10 of
-    them, since speckle multiplies; an amplitude of 0 is no data.
+    A layer is taken as co-registered with the post scenes: no alignment moves it. Its samples become 8 bits by one scaling
+    per band, the 0.5th and 99.5th percentile of all its files on the grid (see `find_scaling`). Amplitudes of SAR become
+    decibels first, 20 log10 of them, since speckle multiplies; an amplitude of 0 is no data.
 
     Args:
         name: lowercase letters, digits and -.
@@ -66,7 +66,8 @@ def add_layer(
 
     Raises:
         ProjectError: if there is no post scene yet.
-        ImageryError: if a file cannot be used, does not fit the layer's other files, or nothing of them lies on the post scenes.
+        ImageryError: if a file cannot be used, does not fit the layer's other files, or nothing of them lies on the post
+            scenes.
     """
     layers.check_name(name)
     here = next((layer for layer in store.call(job.layout, contents.layers) if layer.name == name), None)
@@ -87,7 +88,9 @@ def add_layer(
 
 
 def as_result(found: Described) -> dict[str, object]:
-    """Return {"name", "when", "kind", "added": ids, "bands", "unit", "scaling", "steps", "share", "words", "notes"} of a layer."""
+    """Return {"name", "when", "kind", "added": ids, "bands", "unit", "scaling", "steps", "share", "words", "notes"} of a
+    layer.
+    """
     row = layers.as_row(found.layer, None, 0)
     return {
         **{key: row[key] for key in ("name", "when", "kind", "bands", "dtype", "unit", "scaling", "steps", "gsd_m")},
@@ -181,7 +184,9 @@ def _checked(
     job: Job, name: str, paths: Sequence[str], known: Sequence[Scene], grid: Grid, kind: LayerKind, nodata: float | None,
     crs: str | None,
 ) -> tuple[list[Scene], list[str]]:  # fmt: skip
-    """Return the files that are new and lie on the grid, described by a child process, and notes on them and on the others."""
+    """Return the files that are new and lie on the grid, described by a child process, and notes on them and on the
+    others.
+    """
     pixel_m = None if grid.has_place else grid.gsd_m
     if pixel_m is not None and len(paths) + len(known) > 1:
         raise ImageryError(
@@ -283,7 +288,8 @@ def _percent(share: float) -> str:
 
 
 def _other_scaling(layer: Layer, new: Sequence[tuple[float, float]]) -> list[str]:
-    """Return notes on bands that files which are added to a layer would have scaled otherwise: much of them would be 0 or 255, or alike.
+    """Return notes on bands that files which are added to a layer would have scaled otherwise: much of them would be 0 or
+    255, or alike.
 
     Args:
         new: the scaling that the new files alone would have; nothing where there are none.

@@ -1,7 +1,8 @@
-"""The map's outlines: made by the job that cuts chips or when somebody first asks, kept in a file beside the map tiles that may be deleted.
+"""The map's outlines: made by the job that cuts chips or when somebody first asks, kept in a file beside the map tiles that
+may be deleted.
 
-The file holds what the browser gets first, then the map tiles of outlines, see `geo.vector.outlines.pack`. Before them are the number
-of tiles and where each ends, counted from the file's start, int64: the first end is that of the first part.
+The file holds what the browser gets first, then the map tiles of outlines, see `geo.vector.outlines.pack`. Before them are
+the number of tiles and where each ends, counted from the file's start, int64: the first end is that of the first part.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ def first_part(layout: Layout) -> bytes:
 
 
 def tile(layout: Layout, name: str, number: int) -> bytes | None:
-    """Return a map tile of outlines; None where there is none, or where the outlines are others than `name` was given for."""
+    """Return a map tile of outlines; None where there is none, or where the outlines are others than `name` was given
+    for.
+    """
     kept = _opened(layout)
     with kept.file:
         header = np.frombuffer(kept.read(kept.start, kept.start + HEADER.itemsize), HEADER)[0]

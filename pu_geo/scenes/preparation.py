@@ -1,4 +1,6 @@
-"""What the Imagery screen and the command line ask for: what is there, and the jobs that add scenes, footprints and chips."""
+"""What the Imagery screen and the command line ask for: what is there, and the jobs that add scenes, footprints and
+chips.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from pu_geo.store.layout import Layout, read_json
 
 @dataclass(frozen=True)
 class Overview:
-    """What a project holds. `chips` are the facts of the newest chip set, None before there is one; `chip_sets` starts with it.
+    """What a project holds. `chips` are the facts of the newest chip set, None before there is one; `chip_sets` starts with
+    it.
 
     `problem` is what is lost of the newest chip set, "" if nothing; its facts are None then.
 
@@ -104,12 +107,16 @@ def _is_pre(path: Path) -> bool:
 
 
 def chip_set_facts(layout: Layout, chip_set: str | None = None) -> Mapping[str, Any]:
-    """Return the facts of a chip set, the newest if None, see `contents.chip_facts`. Raises ProjectError if there is none."""
+    """Return the facts of a chip set, the newest if None, see `contents.chip_facts`. Raises ProjectError if there is
+    none.
+    """
     return chip_facts(layout, store.call(layout, contents.chosen_chip_set, chip_set))
 
 
 def map_layers(layout: Layout) -> list[dict[str, Any]]:
-    """Return the quicklook pyramids that exist: {"name": "pre" | "post", "v": another one for other tiles, "max_zoom", "width", "height", ...}."""
+    """Return the quicklook pyramids that exist: {"name": "pre" | "post", "v": another one for other tiles, "max_zoom",
+    "width", "height", ...}.
+    """
     return [{"name": role, **facts} for role in ("pre", "post") if (facts := _pyramid(layout.quicklooks / role))]
 
 
@@ -126,9 +133,9 @@ def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[
         chips: facts of the newest chip set, see `contents.chip_facts`; None if there is none.
 
     Returns:
-        As `map_layers` each, and {"when", "n_bands", "is_gray": shown in gray, as fewer than three bands are, "low", "high": of a gray
-        one, the values shown as black and as white, in "unit", "missing": ids of the buildings of the newest chip set that it does
-        not show; none where that was cut without it, or from other files of it}.
+        As `map_layers` each, and {"when", "n_bands", "is_gray": shown in gray, as fewer than three bands are, "low", "high":
+        of a gray one, the values shown as black and as white, in "unit", "missing": ids of the buildings of the newest chip
+        set that it does not show; none where that was cut without it, or from other files of it}.
     """
     missing, found = missing_ids(chips or {}), []
     for layer in store.call(layout, contents.layers):
@@ -226,7 +233,8 @@ def start_chipping(layout: Layout, *, size_px: int, bands: str, cluster: str = "
 
 @dataclass(frozen=True)
 class Outlines:
-    """The accounts of footprint files, newest first, the area of interest, and the number of areas of each layer of districts.
+    """The accounts of footprint files, newest first, the area of interest, and the number of areas of each layer of
+    districts.
 
     `aoi_before` can be put back.
     """
@@ -287,5 +295,7 @@ def put_back_aoi(layout: Layout) -> Aoi | None:
 
 
 def keep_uploads(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> list[str]:
-    """Store uploaded files that belong together, such as a picture and its world file; return their paths: `contents.keep`."""
+    """Store uploaded files that belong together, such as a picture and its world file; return their paths:
+    `contents.keep`.
+    """
     return [str(path) for path in contents.keep(layout, files)]

@@ -34,7 +34,9 @@ class LostFiles:
 
 
 def lost(scenes: Sequence[Scene]) -> list[LostFiles]:
-    """Return the scenes whose files are missing or are other files now, those of one folder together; reads no file in full."""
+    """Return the scenes whose files are missing or are other files now, those of one folder together; reads no file in
+    full.
+    """
     found = [(scene, state) for scene in scenes if (state := state_at_once(scene)) in ("missing", "changed")]
     groups: dict[str, list[tuple[Scene, State]]] = {}
     for scene, state in found:
@@ -82,7 +84,8 @@ def require(
     """Return scenes as they are stored once their files were checked by `settle`, in their order.
 
     Raises:
-        ImageryError: kind "missing" or "changed" if a file is not the one that was added; the hint has the command that helps.
+        ImageryError: kind "missing" or "changed" if a file is not the one that was added; the hint has the command that
+            helps.
         JobCancelled: if `is_cancelled` returned True.
     """
     states = settle(layout, scenes, report=report, is_cancelled=is_cancelled)

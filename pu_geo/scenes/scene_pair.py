@@ -147,7 +147,9 @@ def _pixels(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
 
 
 def _oblong(scenes: Sequence[Scene], grid: Grid) -> list[PairIssue]:
-    """Return a worry about the first scene in the project's coordinate system whose pixels are far from square on the ground."""
+    """Return a worry about the first scene in the project's coordinate system whose pixels are far from square on the
+    ground.
+    """
     for scene in scenes:
         a, b, _, d, e, _ = scene.transform
         sides = [float(np.hypot(x, y)) for x, y in ((a, d), (b, e))]
@@ -162,7 +164,9 @@ def _oblong(scenes: Sequence[Scene], grid: Grid) -> list[PairIssue]:
 
 
 def assumed(scenes: Sequence[Scene]) -> list[tuple[str, str]]:
-    """Return what was assumed of scenes where their files do not say: what it is about, and a sentence for all files of which the same was."""
+    """Return what was assumed of scenes where their files do not say: what it is about, and a sentence for all files of
+    which the same was.
+    """
     names: dict[tuple[str, str], list[str]] = {}
     for scene in scenes:
         for note in scene.notes:

@@ -32,8 +32,8 @@ def add_scenes(
 
     Args:
         pre, post: paths of images; several of one date form a mosaic. A file that is here already is left as it is.
-        bands: which of their bands are red, green and blue, from 1; chosen by what the files say, or else as in scenes that are
-            here, if None.
+        bands: which of their bands are red, green and blue, from 1; chosen by what the files say, or else as in scenes that
+            are here, if None.
         crs: of pictures with a world file that name none, "EPSG:n" or WKT.
         pixel_m: side of a pixel of the post picture on the ground, meters (of the pre picture where it comes alone), for
             pictures to be used without a place; see `local_space`.
@@ -45,8 +45,8 @@ def add_scenes(
         "pre_share": share of the post scenes' pixels that pre scenes show or None, "notes": which files were here already}
 
     Raises:
-        ImageryError: if a file cannot be used, pre and post do not overlap, or the file of a scene that is here already is missing
-            or changed: the map is drawn anew from all of them.
+        ImageryError: if a file cannot be used, pre and post do not overlap, or the file of a scene that is here already is
+            missing or changed: the map is drawn anew from all of them.
     """
     everything = scene_files.require(
         job.layout,
@@ -135,13 +135,14 @@ class Drawn:
 
 
 def drawn(job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *, order: Sequence[str] = ()) -> Drawn:
-    """Stretch new scenes and make tile pyramids of both dates and of all layers for one grid, in a folder beside the one in use.
+    """Stretch new scenes and make tile pyramids of both dates and of all layers for one grid, in a folder beside the one in
+    use.
 
     A scene whose damage shows only when all of it is read is refused here, before anything was stored.
 
     Args:
-        order: ids of all scenes as they lie over one another, where a new one takes a place among the others, and no chips are left
-            that a new stretch would make out of date.
+        order: ids of all scenes as they lie over one another, where a new one takes a place among the others, and no chips
+            are left that a new stretch would make out of date.
 
     Raises:
         ImageryError: if pre and post scenes do not overlap, or a file cannot be decoded.
@@ -183,7 +184,9 @@ def rgb_of(bands: Sequence[int] | None) -> BandTriple | None:
 
 
 def shown_bands(scenes: Sequence[Scene]) -> list[Scene]:
-    """Return files of a layer with the bands that its map tiles show: the first three as red, green and blue, else the first."""
+    """Return files of a layer with the bands that its map tiles show: the first three as red, green and blue, else the
+    first.
+    """
     n = 3 if len(scenes[0].rgb) >= 3 else 1
     return [replace(scene, rgb=scene.rgb[:n], stretch=(scene.stretch or ())[:n]) for scene in scenes]
 

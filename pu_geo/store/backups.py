@@ -228,9 +228,11 @@ def for_sqlite(gpkg: Path) -> Path:
     """Return the absolute path of a database once neither it nor what SQLite opens beside it leads elsewhere.
 
     Raises:
-        OutOfReach: see `files.single`; a reader, too, writes to the files beside it. Also where its journal belongs to several databases.
+        OutOfReach: see `files.single`; a reader, too, writes to the files beside it. Also where its journal belongs to
+            several databases.
 
-    Source: "Database File Format", https://www.sqlite.org/fileformat2.html, section 3; a file named at the journal's end is deleted.
+    Source: "Database File Format", https://www.sqlite.org/fileformat2.html, section 3; a file named at the journal's end is
+    deleted.
     """
     for ending in ("-wal", "-shm", "-journal"):
         beside = single(gpkg.with_name(f"{gpkg.name}{ending}"))
@@ -273,7 +275,9 @@ def _need_room(layout: Layout, folder: Path) -> None:
 
 
 def quick_check(path: Path) -> str:
-    """Return the first thing that is wrong in a file that nobody has open, to SQLite or since it is not ours; "" if nothing is."""
+    """Return the first thing that is wrong in a file that nobody has open, to SQLite or since it is not ours; "" if nothing
+    is.
+    """
     with closing(_reading(path)) as db:
         if strange := integrity.strange(db):
             return strange

@@ -3,9 +3,9 @@
 The order never changes; facts that do (how far the sample goes, who answers what, whether it has ended) are rewritten whole,
 under the lock of the project's queues.
 
-Which random checks are a check's own: those on buildings that it handed to whoever answered, while it was open. The queues of
-the search draw random checks too, and so does the next audit, perhaps of the same buildings. Facts without "open_spans" were
-written before that was kept: such a check may have been open at any time since it began.
+Which random checks are a check's own: those on buildings that it handed to whoever answered, while it was open. The queues
+of the search draw random checks too, and so does the next audit, perhaps of the same buildings. Facts without "open_spans"
+were written before that was kept: such a check may have been open at any time since it began.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from pu_geo.store.store import now, transaction
 
 OWN, PERSON = "run", "person"
 START, TOP, AUDIT = "start", "top", "audit"
-"""Origins of a threshold: the run itself, a person, "start:<k>" (the run's, which flags k buildings to start from), "top:<k>" (a person
+"""Origins of a threshold: the run itself, a person, "start:<k>" (the run's, which flags k buildings to start from),
+"top:<k>" (a person
 who wanted k buildings flagged), "audit:<id of the check>"."""
 
 _TYPE_THRESHOLD = "type_threshold"

@@ -21,7 +21,8 @@ Name = Literal["explore_color", "map_color", "cell_m", "formats", "profiles"]
 USUAL: Mapping[Name, Any] = {
     "explore_color": "label", "map_color": "category", "cell_m": 500, "formats": ["geojson", "gpkg", "csv"], "profiles": [],
 }  # fmt: skip
-"""What is there until somebody chooses: what Explore and the damage map are colored by, the side of square cells in meters, formats
+"""What is there until somebody chooses: what Explore and the damage map are colored by, the side of square cells in meters,
+formats
 of an export, and the EMS / UNOSAT classes in it."""
 WHY_WORDS: Mapping[runs.Why, str] = {
     "person": "chosen by a person",
@@ -84,14 +85,17 @@ def reasons_by_chips(layout: Layout, facts: RunFacts) -> Mapping[str, str] | Non
 
 
 def threshold(layout: Layout, run_id: str, value: float | None = None) -> Threshold:
-    """Return the threshold of a run's map: the one that was chosen for it, else the run's own; a person's where `value` is another."""
+    """Return the threshold of a run's map: the one that was chosen for it, else the run's own; a person's where `value` is
+    another.
+    """
     with store.connect(layout) as db:
         found = choices.threshold_of(db, runs.find(db, run_id))
     return found if value is None or round(value, 4) == found.value else Threshold(round(float(value), 4), PERSON)
 
 
 def basis_words(origin: str) -> str:
-    """Return who or what set a threshold, for people. Counts and ids are left out: answers since then change how many it flags.
+    """Return who or what set a threshold, for people. Counts and ids are left out: answers since then change how many it
+    flags.
 
     >>> basis_words("start:88"), basis_words("top:120"), basis_words("audit:check-1")
     ('a starting point, not an estimate', 'chosen by a person', 'set from the accuracy assessment')

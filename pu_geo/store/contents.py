@@ -189,7 +189,9 @@ def _found_path(facts: Mapping[str, Any], folder: Path) -> str:
 
 
 def pre_share(db: sqlite3.Connection) -> float | None:
-    """Return the share of the post scenes' area, 0..1, that pre scenes cover; None where there is none, or it was not measured."""
+    """Return the share of the post scenes' area, 0..1, that pre scenes cover; None where there is none, or it was not
+    measured.
+    """
     row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'pre_share'").fetchone()
     return None if row is None else json.loads(row[0])
 
@@ -212,7 +214,8 @@ OTHER_GSD = 1.5
 
 
 def pixel_words(here_m: float, known_m: float, who: str = "The model", where: str = "here") -> list[str]:
-    """Return in words that pixels here are much finer or coarser than those that a model, or a federation, knows; nothing where not.
+    """Return in words that pixels here are much finer or coarser than those that a model, or a federation, knows; nothing
+    where not.
 
     Args:
         where: what stands for "here" where the pixels are another project's.
@@ -262,14 +265,16 @@ def register_layer(db: sqlite3.Connection, table: str, srs_id: int, box: Sequenc
 def add_footprints(db: sqlite3.Connection, table: FootprintTable) -> int:
     """Add footprints, give ids to those without, and return how many were new.
 
-    A footprint whose outline is here already is left as it is. One whose id another building has, or had, gets an id of the project.
+    A footprint whose outline is here already is left as it is. One whose id another building has, or had, gets an id of the
+    project.
     """
     with transaction(db):
         return len(insert_footprints(db, table))
 
 
 def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: Collection[str] = ()) -> dict[int, str]:
-    """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new, with their ids.
+    """Do what `add_footprints` does within a transaction of the caller's; return the rows of the table that were new, with
+    their ids.
 
     Args:
         come_back: ids of buildings that were removed and stand again where they stood, see `former_outlines`.
@@ -325,7 +330,9 @@ def _note_extent(db: sqlite3.Connection) -> None:
 
 
 def _envelopes(db: sqlite3.Connection) -> tuple[list[str], NDArray[np.float64]]:
-    """Return building ids and their envelopes, float64 [N, 2, 2]: of x and y the least and the most, without reading an outline."""
+    """Return building ids and their envelopes, float64 [N, 2, 2]: of x and y the least and the most, without reading an
+    outline.
+    """
     rows = db.execute("SELECT building_id, substr(geom, 9, 32) FROM footprints ORDER BY fid").fetchall()
     return [row[0] for row in rows], np.frombuffer(b"".join(row[1] for row in rows), "<f8").reshape(-1, 2, 2)
 
@@ -337,7 +344,8 @@ def used_ids(db: sqlite3.Connection) -> set[str]:
 
 
 def former_outlines(db: sqlite3.Connection, *, are_cells: bool = False) -> dict[str, bytes]:
-    """Return building id -> outline in the project CRS as WKB of removed buildings: answers and scores count again where one stands.
+    """Return building id -> outline in the project CRS as WKB of removed buildings: answers and scores count again where one
+    stands.
 
     Args:
         are_cells: of removed cells of a grid instead.
@@ -360,7 +368,9 @@ def move_former(db: sqlite3.Connection, way: tuple[float, float]) -> None:
 
 
 def any_removed(db: sqlite3.Connection) -> bool:
-    """Return whether labels may be of buildings that are not here: removed, or added after a backup that was restored; mostly none ever were."""
+    """Return whether labels may be of buildings that are not here: removed, or added after a backup that was restored;
+    mostly none ever were.
+    """
     query = (
         "SELECT 1 FROM removal WHERE kind = 'footprints' UNION ALL SELECT 1 FROM pugeo_meta WHERE key = 'restored' LIMIT 1"
     )
@@ -373,7 +383,8 @@ def removed_by_list(db: sqlite3.Connection) -> set[str]:
 
 
 def remove_footprints(db: sqlite3.Connection, ids: Sequence[str], *, by_list: bool = False) -> None:
-    """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log, and their ids are not given anew.
+    """Remove footprints within a transaction of the caller's; labels of these buildings stay in the log, and their ids are
+    not given anew.
 
     Args:
         by_list: a person named them one by one, or a file left them out: what was seen there may have chosen them.
@@ -404,7 +415,8 @@ def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collecti
 
 
 def geometry_v(db: sqlite3.Connection) -> str:
-    """Return what names this state of the footprints and their places on the grid, such as "3-9f86d081"; "0" before the first change.
+    """Return what names this state of the footprints and their places on the grid, such as "3-9f86d081"; "0" before the
+    first change.
 
     It is in the address and the key of all that is kept in the order of `building_ids`.
     """
@@ -486,7 +498,9 @@ def has_building(db: sqlite3.Connection, building_id: str) -> bool:
 
 
 def building_at(db: sqlite3.Connection, place: int) -> tuple[str, float, dict[str, Any]] | None:
-    """Return id, area in square meters and attributes of the building at a place of `building_ids`, from 0; None past the last."""
+    """Return id, area in square meters and attributes of the building at a place of `building_ids`, from 0; None past the
+    last.
+    """
     found = "SELECT building_id, area_m2, attributes FROM footprints WHERE fid = (SELECT fid FROM footprints ORDER BY fid LIMIT 1 OFFSET ?)"
     row = db.execute(found, (place,)).fetchone()
     return None if row is None else (str(row[0]), float(row[1]), json.loads(row[2]))
@@ -508,7 +522,9 @@ def outlines(db: sqlite3.Connection, building_ids: Sequence[str]) -> list[bytes]
 
 
 def all_outlines(db: sqlite3.Connection) -> dict[str, bytes]:
-    """Return building id -> outline in the project CRS as WKB, in the order of `building_ids`, without reading attributes."""
+    """Return building id -> outline in the project CRS as WKB, in the order of `building_ids`, without reading
+    attributes.
+    """
     rows = db.execute("SELECT building_id, geom FROM footprints ORDER BY fid")
     return {building: wkb_from_blob(blob) for building, blob in rows}
 
@@ -541,7 +557,8 @@ def centers_px(db: sqlite3.Connection, ids: Sequence[str]) -> NDArray[np.float32
 
 
 def centers_m(db: sqlite3.Connection, ids: Sequence[str]) -> NDArray[np.float64]:
-    """Return (x, y) of buildings, metres on the ground along the axes of the project CRS, float64 [n, 2]; NaN for one that is gone.
+    """Return (x, y) of buildings, metres on the ground along the axes of the project CRS, float64 [n, 2]; NaN for one that
+    is gone.
 
     Degrees, feet and the like become metres by what they are at the grid's centre.
     """
@@ -577,7 +594,9 @@ _units: dict[tuple[str, str], Units] = {}  # by project and state of its footpri
 
 
 def units(db: sqlite3.Connection) -> Units:
-    """Return what the footprints are: buildings, cells of a grid, or both. All are read for it once for each state of them."""
+    """Return what the footprints are: buildings, cells of a grid, or both. All are read for it once for each state of
+    them.
+    """
     key = project_id(db), geometry_v(db)
     if key not in _units:
         _units[key] = _read_units(db)
@@ -600,7 +619,9 @@ def footprint_sources(db: sqlite3.Connection) -> list[str]:
 
 
 def live_map(db: sqlite3.Connection) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return names and rows of the view that QGIS shows, in the order of `building_ids`; the outlines are GeoPackage blobs."""
+    """Return names and rows of the view that QGIS shows, in the order of `building_ids`; the outlines are GeoPackage
+    blobs.
+    """
     found = db.execute("SELECT * FROM damage_map ORDER BY OGC_FID")
     return [column[0] for column in found.description], found.fetchall()
 
@@ -696,7 +717,8 @@ def is_missing(facts: Mapping[str, Any]) -> NDArray[np.bool_]:
     """Return which buildings each view of a chip set does not show, bool [V, N], in the order of `views_of`.
 
     A view is missing from `LEAST_MISSING` of the outline without data on. For pre and post that is what lies beyond their
-    scenes, or has no data in them; clouds are no reason. Chip sets from before outlines were measured know the windows alone.
+    scenes, or has no data in them; clouds are no reason. Chip sets from before outlines were measured know the windows
+    alone.
     """
     return np.stack([_share_without(facts, view.name) >= LEAST_MISSING for view in views_of(facts)])
 
@@ -737,8 +759,8 @@ def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> lis
         where each of them is, in their order.
 
     Raises:
-        ProjectError: if one is empty or over 50 MB, the disk is full, or several have one name and there is a file, such as a
-            world file, that could belong to any of them.
+        ProjectError: if one is empty or over 50 MB, the disk is full, or several have one name and there is a file, such as
+            a world file, that could belong to any of them.
     """
     for given, content in files:
         if not 0 < len(content) <= MAX_BYTES:

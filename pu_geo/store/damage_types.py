@@ -1,6 +1,7 @@
 """Types of damage that a run may learn: those given on Annotate, the project's grades, or an attribute of the footprints.
 
-A building may have several types. Of each type a person answered that a damaged building has it, that it has not, or nothing.
+A building may have several types. Of each type a person answered that a damaged building has it, that it has not, or
+nothing.
 """
 
 from __future__ import annotations
@@ -36,13 +37,14 @@ class DamageTypes:
 
     Attributes:
         source: `ANSWERS`, `GRADES`, or the name of an attribute.
-        labels: int8 [N, c]: 1 the building has the type, 0 it was answered and has not, -1 nobody said. Undamaged buildings have 0
-            in all columns; unlabeled ones, those left out, and damaged ones without a type -1. Of an attribute each building
-            has the one type in `kinds`, and none of the others.
+        labels: int8 [N, c]: 1 the building has the type, 0 it was answered and has not, -1 nobody said. Undamaged buildings
+            have 0 in all columns; unlabeled ones, those left out, and damaged ones without a type -1. Of an attribute each
+            building has the one type in `kinds`, and none of the others.
         names: of the c types, the most frequent first; of a scale the mildest first.
         is_ordinal: whether the types are a scale: "at least Minor", "at least Major", ...
         grades: ids of the grades that the types of a scale are; () else.
-        kinds: row -> one kind, for methods that take one, see `rarest_of_each`; of damaged buildings with a type that is learned.
+        kinds: row -> one kind, for methods that take one, see `rarest_of_each`; of damaged buildings with a type that is
+            learned.
         n_several: buildings with several types.
         notes: what to know of them, a sentence each.
     """
@@ -86,10 +88,11 @@ def read(db: sqlite3.Connection, pu: PUSet, source: str, *, at_choice: int | Non
 
 
 def tally(db: sqlite3.Connection, pu: PUSet) -> dict[str, list[Tally]]:
-    """Return source -> the types that damaged buildings were given there, rare ones too: of answers and grades, then of attributes.
+    """Return source -> the types that damaged buildings were given there, rare ones too: of answers and grades, then of
+    attributes.
 
-    The most frequent type is first, of a scale the mildest. Attributes are those with texts; one that is called as answers or grades
-    are is left out, since these words name the other two.
+    The most frequent type is first, of a scale the mildest. Attributes are those with texts; one that is called as answers
+    or grades are is left out, since these words name the other two.
     """
     found = {source: tally_of(db, pu, source) for source in (ANSWERS, GRADES)}
     named: dict[str, Counter[str]] = {}
@@ -104,7 +107,8 @@ def tally(db: sqlite3.Connection, pu: PUSet) -> dict[str, list[Tally]]:
 
 
 def kinds_of(db: sqlite3.Connection, pu: PUSet) -> dict[str, Counter[str]]:
-    """Return source -> how many damaged buildings count as each type, where each building counts as one: see `DamageTypes.kinds`.
+    """Return source -> how many damaged buildings count as each type, where each building counts as one: see
+    `DamageTypes.kinds`.
 
     A building of several types counts as the rarest of them, and one with a grade as that grade, not as "at least" it.
     """
@@ -133,7 +137,8 @@ def tally_of(db: sqlite3.Connection, pu: PUSet, source: str) -> list[Tally]:
 def rarest_of_each(types: Mapping[int, Sequence[str]], fewest: int) -> dict[int, str]:
     """Return one type of each building that has any: the rarest of its own, so that rare types keep their buildings.
 
-    Types that would be left with fewer than `fewest` buildings are dropped, the rarest first: their buildings take another one.
+    Types that would be left with fewer than `fewest` buildings are dropped, the rarest first: their buildings take another
+    one.
 
     >>> rarest_of_each({0: ["roof"], 1: ["roof"], 2: ["roof", "flooded"], 3: ["roof", "flooded"]}, fewest=2)
     {0: 'roof', 1: 'roof', 2: 'flooded', 3: 'flooded'}
@@ -225,7 +230,9 @@ def _graded(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> tuple[d
 
 
 def at_least(pu: PUSet, given: Mapping[int, int], n_types: int) -> Types:
-    """Return the columns "at least X", int8 [N, c]; a damaged building without a grade is at least the mildest, more nobody said."""
+    """Return the columns "at least X", int8 [N, c]; a damaged building without a grade is at least the mildest, more nobody
+    said.
+    """
     found = _nothing_said(pu, n_types)
     found[pu.is_positive, 0] = HAS
     for row, place in given.items():

@@ -1,4 +1,5 @@
-"""What people decided about groups of buildings, in an append-only log: selections with a name, accepted clusters, named types.
+"""What people decided about groups of buildings, in an append-only log: selections with a name, accepted clusters, named
+types.
 
 The newest entry of a kind and name counts; an entry without facts removes it. So everything can be put back.
 """

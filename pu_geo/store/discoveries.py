@@ -1,7 +1,7 @@
 """Proposed groups of buildings, `discoveries/<id>/`, and what people made of them: names, merged and dropped groups.
 
-A finished discovery is never changed. What people decide about it is in the append-only log of `decisions`: each act is one entry
-with all that is named, merged and dropped then.
+A finished discovery is never changed. What people decide about it is in the append-only log of `decisions`: each act is one
+entry with all that is named, merged and dropped then.
 """
 
 from __future__ import annotations
@@ -132,7 +132,8 @@ def _facts(db: sqlite3.Connection, discovery_id: str, *, at: int | None = None) 
 
 
 def types(db: sqlite3.Connection) -> dict[str, Mapping[str, Any]]:
-    """Return the named types of all discoveries by name, in the order of naming: {"discovery", "groups", "building_ids"} each.
+    """Return the named types of all discoveries by name, in the order of naming: {"discovery", "groups", "building_ids"}
+    each.
 
     Where several discoveries have a name, it is of the one where it was given last.
     """

@@ -1,7 +1,8 @@
 """The frozen feature sets of a project: their files beside the chips, and which of them people chose.
 
-The set "rcf" comes with every chip set. Another one is named after its maker and a hash of weights and settings, and has three
-files: features, float16 [V, N, D], the arrays of its maker, and its facts, which are written last: it exists once they do.
+The set "rcf" comes with every chip set. Another one is named after its maker and a hash of weights and settings, and has
+three files: features, float16 [V, N, D], the arrays of its maker, and its facts, which are written last: it exists once they
+do.
 """
 
 from __future__ import annotations
@@ -147,7 +148,8 @@ def lacks_all(names: Sequence[str], facts: Mapping[str, Any]) -> NDArray[np.bool
     """Return which buildings have none of the views that a run learned from, bool [N]: nothing is known to rank them by.
 
     Args:
-        names: of these views, such as "pre+post"; no building lacks all of none. One that the chips do not have is passed over.
+        names: of these views, such as "pre+post"; no building lacks all of none. One that the chips do not have is passed
+            over.
         facts: of the chip set.
     """
     row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
@@ -192,7 +194,9 @@ def all_sets(layout: Layout, chip_set: str) -> list[FeatureSet]:
 
 
 def without_imagery(sets: Sequence[FeatureSet], used: str) -> FeatureSet | None:
-    """Return the one of this name if what makes it holds no imagery, else the newest such set; None where each holds some."""
+    """Return the one of this name if what makes it holds no imagery, else the newest such set; None where each holds
+    some.
+    """
     found = [one for one in sets if not one.maker.get("holds_imagery", True)]
     return next((one for one in found if one.name == used), found[-1] if found else None)
 

@@ -29,7 +29,8 @@ AWAY_SHARE = 0.1
 FACTS = "(facts)"
 """Name of the line in the ledger for what a message holds beside tensors."""
 Held = Mapping[str, str | None]
-"""The classes that a project holds -> where the damage types of their buildings come from, as in `TrainingRequest`; None where all its
+"""The classes that a project holds -> where the damage types of their buildings come from, as in `TrainingRequest`; None
+where all its
 damaged buildings are of the class, and for "rest"."""
 
 
@@ -170,7 +171,9 @@ def write_members(folder: Path, found: Mapping[int, Member]) -> None:
 
 @contextmanager
 def changing_members(folder: Path) -> Iterator[dict[int, Member]]:
-    """Yield the members of a leader; what the block leaves in the dict is stored, unless it raises. Others wait meanwhile."""
+    """Yield the members of a leader; what the block leaves in the dict is stored, unless it raises. Others wait
+    meanwhile.
+    """
     with locks.one_at_a_time(folder / "members.lock"):
         found = members(folder)
         yield found
@@ -178,7 +181,9 @@ def changing_members(folder: Path) -> Iterator[dict[int, Member]]:
 
 
 def rows_here(folder: Path, n_classes: int) -> set[int]:
-    """Return the rows whose leader and member are both on this machine: all of a trial, else those of the leader's own project."""
+    """Return the rows whose leader and member are both on this machine: all of a trial, else those of the leader's own
+    project.
+    """
     if not is_deployed(folder):
         return set(range(n_classes))
     return {row for row, one in members(folder).items() if one.is_own}
@@ -198,7 +203,8 @@ def write_memberships(folder: Path, held: Held) -> None:
 
 
 def require_different_buildings(project: str, held: Held) -> None:
-    """Refuse two damage classes of a project of which one would be made of all its damaged buildings, those of the other among them.
+    """Refuse two damage classes of a project of which one would be made of all its damaged buildings, those of the other
+    among them.
 
     Raises:
         FederationError: says which classes, and how to say where their buildings come from.
@@ -245,9 +251,11 @@ def took_part(found: Iterable[Round], n_classes: int) -> list[TookPart]:
 
 
 def absence_words(classes: Iterable[str], parts: Iterable[TookPart], n_rounds: int) -> list[str]:
-    """Return which classes took part in too few of the rounds for their scores to be trusted, then which missed few, in words.
+    """Return which classes took part in too few of the rounds for their scores to be trusted, then which missed few, in
+    words.
 
-    Too few is less than half of them, or none of the last ones, see `AWAY_SHARE`: theta goes on, and their class vectors stay behind.
+    Too few is less than half of them, or none of the last ones, see `AWAY_SHARE`: theta goes on, and their class vectors
+    stay behind.
 
     Args:
         n_rounds: that counted so far.
@@ -267,7 +275,9 @@ def absence_words(classes: Iterable[str], parts: Iterable[TookPart], n_rounds: i
 
 
 def rounds_done(folder: Path) -> int:
-    """Return the last round that is known here: of the leader's log, or the last one that a member of this project answered."""
+    """Return the last round that is known here: of the leader's log, or the last one that a member of this project
+    answered.
+    """
     if is_lead(folder):
         return max((one.number for one in rounds(folder)), default=0)
     return max((one.round for one in ledger(folder)), default=0)

@@ -1,7 +1,7 @@
 """Whether chips, and so what was made of them, show the scenes, layers and outlines that are there: the one judge of it.
 
-A chip set keeps fingerprints of what it was cut from, under "made_from" in its facts. Runs, features, audits and maps name their chip
-set. No clock is asked: it may have been set back, and a project may have been copied.
+A chip set keeps fingerprints of what it was cut from, under "made_from" in its facts. Runs, features, audits and maps name
+their chip set. No clock is asked: it may have been set back, and a project may have been copied.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ def made_from(db: sqlite3.Connection, layout: Layout, shown: Collection[str], id
         ids: of its buildings, [N].
 
     Returns:
-        {"scenes": {fingerprint: [name, whether the chips show it, layer]}, "outlines": [N] of checksums, "geometry_v", "alignment": the
-        fingerprint of the alignment, "" without one}
+        {"scenes": {fingerprint: [name, whether the chips show it, layer]}, "outlines": [N] of checksums, "geometry_v",
+        "alignment": the fingerprint of the alignment, "" without one}
     """
     outlines = _outlines(db)
     return {
@@ -125,7 +125,9 @@ def of_chips(layout: Layout, chip_set: str | None = None) -> Freshness:
 
 @lru_cache(maxsize=16)
 def _compared(layout: Layout, project_id: str, version: str, chip_set: str) -> tuple[int, int]:
-    """Return how many buildings came after a chip set, and how many have another outline, by project and state of its footprints."""
+    """Return how many buildings came after a chip set, and how many have another outline, by project and state of its
+    footprints.
+    """
     facts = contents.chip_facts(layout, chip_set)
     cut = dict(zip(facts["building_ids"], facts["made_from"]["outlines"], strict=True))
     now = store.call(layout, _outlines)
@@ -144,13 +146,17 @@ def require(layout: Layout) -> str:
 
 
 def refuse_former(layout: Layout, chip_set: str) -> None:
-    """Raise ProjectError if chips show a picture that the project has no more; chips that were removed are judged by their facts."""
+    """Raise ProjectError if chips show a picture that the project has no more; chips that were removed are judged by their
+    facts.
+    """
     if former := of_chips(layout, chip_set).former:
         raise ProjectError(f"{former} Nothing is learned from them or judged by them.", CUT_AGAIN, kind="stale")
 
 
 def is_of_now(facts: Mapping[str, Any], layer: Layer) -> bool:
-    """Return whether a chip set, of these facts, was cut from the files that a layer has now as they are read, and no others."""
+    """Return whether a chip set, of these facts, was cut from the files that a layer has now as they are read, and no
+    others.
+    """
     return [sign for sign, (_, _, name) in facts["made_from"]["scenes"].items() if name == layer.name] == [
         scene_fingerprint(scene) for scene in layer.scenes
     ]

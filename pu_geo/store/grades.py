@@ -1,7 +1,7 @@
 """The scale by which analysts grade damaged buildings, and what an export calls each grade.
 
-A row of the label log holds the id of a grade, which never changes: renamed or moved, a grade keeps the buildings it was given
-to. One that is taken off the scale is offered no more, and stays known for the buildings that have it.
+A row of the label log holds the id of a grade, which never changes: renamed or moved, a grade keeps the buildings it was
+given to. One that is taken off the scale is offered no more, and stays known for the buildings that have it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ _OF_EXPORTS = (
 
 
 def known(db: sqlite3.Connection, *, at_choice: int | None = None) -> list[Grade]:
-    """Return the scale in its order, as it stood after a choice (now, if None), then the grades that are not offered any more."""
+    """Return the scale in its order, as it stood after a choice (now, if None), then the grades that are not offered any
+    more.
+    """
     stored = [Grade(**one) for one in choices.get(db, CHOICE, [asdict(one) for one in USUAL], at=at_choice)]
     named = {one.id for one in stored} | {one.name.casefold() for one in stored}
     rest = [Grade(one.id, one.name, one.damage_class, is_offered=False) for one in _OF_EXPORTS]
@@ -123,7 +125,9 @@ def _new_id(name: str, taken: set[str]) -> str:
 
 
 def same_as(known_grades: Sequence[Grade], name: str, damage_class: str) -> str:
-    """Return the id of the grade that another project's grade is here: by its name, else by its class; "" if there is none."""
+    """Return the id of the grade that another project's grade is here: by its name, else by its class; "" if there is
+    none.
+    """
     wanted = name.strip().casefold()
     by_name = (one.id for one in known_grades if one.name.casefold() == wanted)
     return next(by_name, "") or of_class(known_grades, damage_class)

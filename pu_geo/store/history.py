@@ -42,7 +42,8 @@ class PastEvent:
         op: operation, building and the answer after it, with the analyst, the screen and the time.
         kind: one of `KINDS`.
         undoes, answer: numbers of other events there: the one an undo or redo is about, and the one whose answer it brought.
-        act, imported_by, stored_at, stored_kind: as the other project's log has them, for `rebuild`; "" where they are not known.
+        act, imported_by, stored_at, stored_kind: as the other project's log has them, for `rebuild`; "" where they are not
+            known.
     """
 
     event: int
@@ -62,7 +63,8 @@ def rows(db: sqlite3.Connection, *, at: int) -> Iterator[tuple[object, ...]]:
 
 
 def of_building(db: sqlite3.Connection, building_id: str) -> list[dict[str, object]]:
-    """Return every event of one building, oldest first: {"event", "at", "analyst", "label", "reason", "grade", "damage_types",
+    """Return every event of one building, oldest first: {"event", "at", "analyst", "label", "reason", "grade",
+    "damage_types",
     "absent_types", "comment", "kind", "screen", "shown", "undoes"}; types are lists."""
     types = ("damage_types", "absent_types")
     names = ("event", "at", "analyst", "label", "reason", "grade", *types, "comment", "kind", "screen", "shown", "undoes")
@@ -101,7 +103,8 @@ def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, 
 
 
 def rebuild(db: sqlite3.Connection, past: Iterable[PastEvent]) -> str | None:
-    """Store the whole log of another project as it was there: numbers, acts, kinds, who may undo what. For a log that is empty.
+    """Store the whole log of another project as it was there: numbers, acts, kinds, who may undo what. For a log that is
+    empty.
 
     Called within a transaction of the caller's, who ends it where something is wrong.
 
@@ -223,7 +226,9 @@ class ActLog:
             undone.clear()
 
     def store(self, db: sqlite3.Connection, one: PastEvent, row: Row) -> str | None:
-        """Store an event with its own number; return instead what is wrong, in words, where it cannot follow from those before."""
+        """Store an event with its own number; return instead what is wrong, in words, where it cannot follow from those
+        before.
+        """
         who, kind, act = one.imported_by or str(one.op.analyst), one.stored_kind or one.kind, one.act or one.op.op
         if wrong := _problem(db, one, self.numbers):
             return wrong
@@ -236,7 +241,9 @@ class ActLog:
         return None
 
     def _fits(self, who: str, kind: str, act: str, undoes: int | None) -> bool:
-        """Return whether an undo or redo is of an act that stands, or was undone; one that is not would end every later one."""
+        """Return whether an undo or redo is of an act that stands, or was undone; one that is not would end every later
+        one.
+        """
         if kind not in ("undo", "redo") or act in self._known:
             return True
         stacks = self._standing if kind == "undo" else self._undone

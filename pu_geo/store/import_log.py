@@ -1,4 +1,6 @@
-"""What became of each file of footprints: features in it = kept as they were + repaired + dropped, each drop with its reason."""
+"""What became of each file of footprints: features in it = kept as they were + repaired + dropped, each drop with its
+reason.
+"""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
 SQLite's own locks say nothing between two transactions. Whoever wants to put another database into the place of this one
 takes the lock alone (`alone`), and finds out whether an app, a command or a job still has the project.
 
-On a network disk a second computer is refused as long as one has the project open: SQLite's write-ahead log needs memory that all
-processes share, which those of two computers do not.
+On a network disk a second computer is refused as long as one has the project open: SQLite's write-ahead log needs memory
+that all processes share, which those of two computers do not.
 """
 
 from __future__ import annotations
@@ -79,7 +79,8 @@ def hold(layout: Layout) -> None:
 
 
 def network_of(folder: Path) -> str:
-    """Return the file system that a folder is on, as Linux names it, where other computers may have it, too; "" where none can.
+    """Return the file system that a folder is on, as Linux names it, where other computers may have it, too; "" where none
+    can.
 
     "" also where the system does not say, as macOS does not.
     """

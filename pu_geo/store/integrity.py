@@ -66,8 +66,8 @@ def is_damage(error: BaseException) -> bool:
 def problem(db: sqlite3.Connection) -> str:
     """Return what is damaged in a project's file, in words that end a sentence; "" if nothing is.
 
-    Checked are the structure of the file with its indexes, the end of the label log, and that texts, JSON values and outlines are such. Of
-    a changed letter in a text, or a changed number, nothing shows.
+    Checked are the structure of the file with its indexes, the end of the label log, and that texts, JSON values and
+    outlines are such. Of a changed letter in a text, or a changed number, nothing shows.
 
     Raises:
         sqlite3.Error: that is no damage, such as a file that another program holds.
@@ -97,9 +97,11 @@ def _unreadable(words: str) -> str:
 
 
 def strange(db: sqlite3.Connection) -> str:
-    """Return in what our tables, views, indexes and triggers are not exactly as PU-Geo makes them, or have others, as `problem` does.
+    """Return in what our tables, views, indexes and triggers are not exactly as PU-Geo makes them, or have others, as
+    `problem` does.
 
-    A trigger of somebody else's could make an answer vanish that was acknowledged. Layers that QGIS saved into the file are left alone.
+    A trigger of somebody else's could make an answer vanish that was acknowledged. Layers that QGIS saved into the file are
+    left alone.
     """
     ours = _expected()
     tables = {table for table, _ in ours.values()}
@@ -112,7 +114,9 @@ def strange(db: sqlite3.Connection) -> str:
 
 
 def _shape(db: sqlite3.Connection) -> dict[str, tuple[str, str]]:
-    """Return of which table each table, view, index and trigger is, and what makes it; indexes of SQLite's own follow from these."""
+    """Return of which table each table, view, index and trigger is, and what makes it; indexes of SQLite's own follow from
+    these.
+    """
     found = db.execute("SELECT type || ' ' || name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL")
     return {str(name): (table, made) for name, table, made in found if table not in _LEFT}
 
@@ -125,7 +129,9 @@ def _expected() -> dict[str, tuple[str, str]]:
 
 
 def _read_texts(db: sqlite3.Connection, table: str) -> None:
-    """Read all texts of a table. Raises sqlite3.OperationalError where one is no text: Python decodes it, SQLite does not."""
+    """Read all texts of a table. Raises sqlite3.OperationalError where one is no text: Python decodes it, SQLite does
+    not.
+    """
     joined = " || ".join(f"ifnull({name}, '')" for name, kind in _columns(db, table).items() if kind == "TEXT")
     for _ in db.execute(f"SELECT group_concat({joined}, '') FROM {table} GROUP BY rowid / {_AT_ONCE}"):
         pass
@@ -157,8 +163,8 @@ def _broken_outlines(db: sqlite3.Connection) -> int:
 def lost_frames(gpkg: Path) -> int:
     """Return how many committed frames of the write-ahead log beside a file are broken or gone, 0 if none is known to be.
 
-    To be asked before SQLite opens the file: it passes over a broken frame, and all after it, without a word, and then writes the
-    log's index anew, which counts them still.
+    To be asked before SQLite opens the file: it passes over a broken frame, and all after it, without a word, and then
+    writes the log's index anew, which counts them still.
 
     Source: "WAL-mode File Format", https://www.sqlite.org/walformat.html, section 2.1.
     """
@@ -184,7 +190,9 @@ def lost_frames(gpkg: Path) -> int:
 
 
 def _index_of(gpkg: Path) -> int:
-    """Open the index of a file's log, once for ever: closing it would cancel the locks that SQLite holds on it in this process."""
+    """Open the index of a file's log, once for ever: closing it would cancel the locks that SQLite holds on it in this
+    process.
+    """
     path = gpkg.with_name(f"{gpkg.name}-shm")
     if path.is_dir():
         return -1
@@ -198,7 +206,9 @@ def _index_of(gpkg: Path) -> int:
 
 
 def _frames(wal: bytes, size: int) -> Iterator[None]:
-    """Yield once for each whole frame of a log; ends, as SQLite does, at the first one whose checksum or salt is not right."""
+    """Yield once for each whole frame of a log; ends, as SQLite does, at the first one whose checksum or salt is not
+    right.
+    """
     order = _WAL_MAGICS.get(int.from_bytes(wal[:4], "big"))
     if order is None or len(wal) < _WAL_HEADER or not 512 <= size <= 65536:
         return

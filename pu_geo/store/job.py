@@ -32,7 +32,9 @@ class Job:
     _last_report: float = field(default=0.0, repr=False)
 
     def report(self, share: float, message: str, *, is_news: bool = False) -> None:
-        """Report how far the task is: `share` 0..1, `message` in words. Cheap: most calls write nothing, unless it is news."""
+        """Report how far the task is: `share` 0..1, `message` in words. Cheap: most calls write nothing, unless it is
+        news.
+        """
         due = is_news or time.monotonic() - self._last_report > _SECONDS_BETWEEN_REPORTS
         if due or share >= 1:
             self._last_report = time.monotonic()

@@ -2,9 +2,10 @@
 
     labels.jsonl    {"event": 1, "op": "s-1", "building_id": "b7", ..., "project": "5e1...", "crc": 2914}
 
-A line has all columns of its row, the id of its project, and the CRC-32 of the text before. What a backup lacks is put in again from
-it, see `history.complete`; only a database that cannot be read is ever behind it, but for the last lines: of a process that was killed
-before its database had them. The event that is stored next has the number of the first of these, and so takes their place.
+A line has all columns of its row, the id of its project, and the CRC-32 of the text before. What a backup lacks is put in
+again from it, see `history.complete`; only a database that cannot be read is ever behind it, but for the last lines: of a
+process that was killed before its database had them. The event that is stored next has the number of the first of these, and
+so takes their place.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def last_event(db: sqlite3.Connection) -> int:
 
 @contextmanager
 def written(db: sqlite3.Connection, *, after: int) -> Iterator[None]:
-    """Write the events of a transaction into the journal, in one write; the block commits them. Where it fails, they are taken out again.
+    """Write the events of a transaction into the journal, in one write; the block commits them. Where it fails, they are
+    taken out again.
 
     Args:
         after: number of the last event that was there before.

@@ -79,7 +79,9 @@ def append(
 
 
 def _store_labels(db: sqlite3.Connection, ops: Sequence[LabelOp], analyst: str, screen: str, kind: str) -> list[Ack]:
-    """Store labels, each in a row of its own. What the project says of them is read once for all: a lasso may hold 33,000."""
+    """Store labels, each in a row of its own. What the project says of them is read once for all: a lasso may hold
+    33,000.
+    """
     stored = dict(_rows_of(db, "SELECT op, event FROM label_event WHERE op", [op.op for op in ops]))
     here = {
         row[0]
@@ -195,7 +197,9 @@ def _step(
 
 
 def _take_step(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str, only: str | None = None) -> str:
-    """Store an undo or redo, unless it was stored before; return its act. What stands is read once for all buildings of it."""
+    """Store an undo or redo, unless it was stored before; return its act. What stands is read once for all buildings of
+    it.
+    """
     act = f"{kind}:{op}"
     replayed = "SELECT 1 FROM label_event WHERE act = ? UNION ALL SELECT 1 FROM empty_step WHERE op = ?"
     if db.execute(replayed, (act, op)).fetchone() is not None:
@@ -227,7 +231,8 @@ def _standing_after(db: sqlite3.Connection, targets: Sequence[tuple[int, str]], 
     """Return the answer that stands on each building after an undo or redo of its target; None where none does.
 
     Args:
-        targets: events and their buildings, in the order in which they are undone or redone. A building may be among them again.
+        targets: events and their buildings, in the order in which they are undone or redone. A building may be among them
+            again.
         first: number that the first of these steps gets.
     """
     query = "SELECT building_id, event, undoes, ifnull(origin_kind, kind) FROM label_event WHERE building_id"
@@ -246,8 +251,8 @@ def _standing_after(db: sqlite3.Connection, targets: Sequence[tuple[int, str]], 
 def next_act(db: sqlite3.Connection, analyst: str, kind: str, *, only: str | None = None) -> str | None:
     """Return the act that an analyst's next undo or redo is about; None if there is none.
 
-    Acts stand in a stack: an undo moves the last one to the stack of what can be redone, which the next label empties. So the newest
-    acts decide, and those before are not read.
+    Acts stand in a stack: an undo moves the last one to the stack of what can be redone, which the next label empties. So
+    the newest acts decide, and those before are not read.
 
     Args:
         kind: "undo" or "redo".
@@ -310,7 +315,8 @@ def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
 def insert_all(db: sqlite3.Connection, rows: Sequence[Mapping[str, object]]) -> None:
     """Add events, all given by the same columns in the same order, with their numbers; see `_next_number`.
 
-    Hundreds go into one statement: SQLite prepares the table's checks once for each statement, which takes longer than to store a row.
+    Hundreds go into one statement: SQLite prepares the table's checks once for each statement, which takes longer than to
+    store a row.
     """
     if not rows:
         return
@@ -339,7 +345,9 @@ def _next_number(db: sqlite3.Connection) -> int:
 
 
 def _rows_of(db: sqlite3.Connection, query: str, texts: Collection[object]) -> list[Any]:
-    """Return the rows of a query that ends in a column, where the column is one of some texts. What is no text is in no row."""
+    """Return the rows of a query that ends in a column, where the column is one of some texts. What is no text is in no
+    row.
+    """
     listed = json.dumps([text for text in texts if is_text(text, 1, NEWEST)])
     return db.execute(f"{query} IN (SELECT value FROM json_each(?))", (listed,)).fetchall()
 
@@ -567,8 +575,8 @@ def _op_of(db: sqlite3.Connection, event: int) -> str:
 def current(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, LabelEvent]:
     """Return the deciding answer of every building that carries a label, by building id, as things stood after event `at`.
 
-    After an undo or redo that is the answer which it brought back: with its own analyst, time and kind. Of now (None), answers of
-    buildings whose footprints were removed are left out; they count again once a footprint of that id is back.
+    After an undo or redo that is the answer which it brought back: with its own analyst, time and kind. Of now (None),
+    answers of buildings whose footprints were removed are left out; they count again once a footprint of that id is back.
     """
     with _standing_at(db, at) as standing:
         if standing is not None:
@@ -580,7 +588,9 @@ def current(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label
 
 
 def current_labels(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label]:
-    """Return building id -> label for every building that carries one, by building id; of the same buildings as `current`."""
+    """Return building id -> label for every building that carries one, by building id; of the same buildings as
+    `current`.
+    """
     with _standing_at(db, at) as standing:
         if standing is not None:
             found: dict[str, Label] = dict(standing.labels)
@@ -701,8 +711,8 @@ class Given(NamedTuple):
 def given_since(db: sqlite3.Connection, after: int, building_ids: Collection[str]) -> list[Given]:
     """Return the answers that were given on some buildings after an event, oldest first.
 
-    Answers that were undone do not count; those that were corrected or cleared since do. Only events of these buildings are read:
-    an undo is about an answer on its own building.
+    Answers that were undone do not count; those that were corrected or cleared since do. Only events of these buildings are
+    read: an undo is about an answer on its own building.
     """
     rows = db.execute(
         "SELECT event, building_id, analyst, shown = 'audit', label = 'cleared', undoes, ifnull(origin_kind, kind) "

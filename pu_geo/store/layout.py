@@ -36,7 +36,9 @@ _ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 @dataclass(frozen=True)
 class Layout:
-    """The paths inside one `<name>.pugeo` folder, each handed out once it is sure that it leads nowhere else; see `files.checked`."""
+    """The paths inside one `<name>.pugeo` folder, each handed out once it is sure that it leads nowhere else; see
+    `files.checked`.
+    """
 
     folder: Path
 
@@ -65,7 +67,9 @@ class Layout:
         return self.path("quicklooks")
 
     def outlines(self, geometry_v: str) -> Path:
-        """Footprints in grid pixels, for the map in the browser; made anew where it is gone. `geometry_v`: see `contents.geometry_v`."""
+        """Footprints in grid pixels, for the map in the browser; made anew where it is gone. `geometry_v`: see
+        `contents.geometry_v`.
+        """
         return self.path("quicklooks", f"outlines-{checked_id(geometry_v)}.bin")
 
     @property
@@ -101,7 +105,9 @@ class Layout:
         return self.maker(chip_set, RCF)
 
     def maker(self, chip_set: str, feature_set: str) -> Path:
-        """What makes the features of a set: `<chip_set>.filters.npz` of "rcf", `<chip_set>.<feature_set>.maker.npz` of others."""
+        """What makes the features of a set: `<chip_set>.filters.npz` of "rcf", `<chip_set>.<feature_set>.maker.npz` of
+        others.
+        """
         return self._of_features(chip_set, feature_set, "filters.npz" if feature_set == RCF else "maker.npz")
 
     def feature_facts(self, chip_set: str, feature_set: str) -> Path:
@@ -200,7 +206,9 @@ def write_json(path: Path, value: object) -> None:
 
 
 def write_facts(path: Path, facts: Mapping[str, Any], files: Iterable[Path]) -> None:
-    """Write the facts of something finished, with the sha256 of its files, which are beside them or below, and of the facts themselves."""
+    """Write the facts of something finished, with the sha256 of its files, which are beside them or below, and of the facts
+    themselves.
+    """
     sums = {one.relative_to(path.parent).as_posix(): sha256_of(one) for one in files}
     told = json.loads(json.dumps({**facts, "sha256": sums}))
     write_json(path, {**told, "seal": _seal(told)})
@@ -247,7 +255,9 @@ def read_json(path: Path) -> Any:
 
 
 def read_array(path: Path) -> NDArray[Any]:
-    """Return a .npy file of a project as a read-only memory map. Raises ProjectError of kind "lost" if it is missing or damaged."""
+    """Return a .npy file of a project as a read-only memory map. Raises ProjectError of kind "lost" if it is missing or
+    damaged.
+    """
     with reading(path):
         found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return found

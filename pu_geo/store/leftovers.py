@@ -1,7 +1,8 @@
 """Files that processes left which were killed: found, and removed once it is certain that nobody works on them.
 
 A hidden `.part` file counts once its writer's lock is free, see `files.is_abandoned`. Anything else counts only while no
-job of the project is alive. Finished work is never among them: not runs, labels, versions, or the states that a job goes on from.
+job of the project is alive. Finished work is never among them: not runs, labels, versions, or the states that a job goes on
+from.
 """
 
 from __future__ import annotations
@@ -87,7 +88,9 @@ def _of_jobs(layout: Layout, own: Path | None) -> Iterator[Path]:
 
 
 def _when_idle(layout: Layout) -> Iterator[Path]:
-    """Yield what counts while no job is alive alone: map tiles, versions, the files of chip sets that have neither facts nor a row."""
+    """Yield what counts while no job is alive alone: map tiles, versions, the files of chip sets that have neither facts nor
+    a row.
+    """
     versions = sorted(layout.exports.glob(".new-*"))
     if not locks.is_held(layout.exports / ".lock"):  # asked after they were listed
         yield from versions

@@ -1,8 +1,9 @@
 """Locks on files, held by processes: the kernel frees them however a process ends.
 
-filelock waits for them, except for those whose open file goes to a child or that are asked about. A worker inherits the lock of
-its job (`take`, given on by `jobs.start.launch`), and `jobs.device_queue` locks a ticket before it has its name; screens ask
-who is alive with a shared lock (`is_held`). filelock has neither, so these are calls of `fcntl.flock`. Both lock the same way.
+filelock waits for them, except for those whose open file goes to a child or that are asked about. A worker inherits the lock
+of its job (`take`, given on by `jobs.start.launch`), and `jobs.device_queue` locks a ticket before it has its name; screens
+ask who is alive with a shared lock (`is_held`). filelock has neither, so these are calls of `fcntl.flock`. Both lock the
+same way.
 """
 
 from __future__ import annotations

@@ -33,8 +33,8 @@ class Population:
     Attributes:
         ids: [N], all that are there in the order of the map, unless others were asked for.
         answers: [N], labels of this moment; None without one, and of a removed building.
-        why: str [N], why a building without an answer is not assessed: one of `assessability.Why`, `NOT_IN_RUN` or `REMOVED`; "" where
-            it is.
+        why: str [N], why a building without an answer is not assessed: one of `assessability.Why`, `NOT_IN_RUN` or
+            `REMOVED`; "" where it is.
         exact: float32 [N], scores in 0..1 as the run gave them, by which ranks are; NaN where none counts.
     """
 
@@ -97,7 +97,9 @@ def of_run(layout: Layout, run: RunFacts, ids: Sequence[str] | None = None) -> P
 def of_scores(
     layout: Layout, ids: Sequence[str], own: Sequence[str], scores: NDArray[np.float32], hidden: Mapping[str, str]
 ) -> Population:
-    """Return what each building is by scores of the buildings `own`, [M]; `hidden` has why some of these are not assessed."""
+    """Return what each building is by scores of the buildings `own`, [M]; `hidden` has why some of these are not
+    assessed.
+    """
     why = np.fromiter(map(hidden.get, ids, repeat("")), _WHY, len(ids))
     if ids != own:
         row = {building: at for at, building in enumerate(own)}
@@ -110,7 +112,8 @@ def of(layout: Layout, chip_set: str, run_id: str | None) -> Population:
     """Return what each building of a chip set is, without scores: no file of a run is read.
 
     Args:
-        run_id: in the map of this run of the chip set; if None for the search, where the picture after the event alone may hide it.
+        run_id: in the map of this run of the chip set; if None for the search, where the picture after the event alone may
+            hide it.
     """
     facts = contents.chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
@@ -121,7 +124,9 @@ def of(layout: Layout, chip_set: str, run_id: str | None) -> Population:
 
 
 def is_gone(layout: Layout, chip_set: str, run_id: str | None) -> Bools:
-    """Return which buildings of a chip set nothing speaks for any more, bool [N]: removed, or not where the run, if any, saw them."""
+    """Return which buildings of a chip set nothing speaks for any more, bool [N]: removed, or not where the run, if any, saw
+    them.
+    """
     ids: Sequence[str] = contents.chip_facts(layout, chip_set)["building_ids"]
     with store.connect(layout) as db:
         if not contents.any_removed(db):

@@ -4,9 +4,9 @@
     trash/<op>/old/...       the files themselves
     trash/<op>/rows.gpkg     the rows that the removal may change, as they were: an empty project with these alone
 
-A removal writes these, then changes the rows and adds itself to the log `removal`, in one transaction. Bringing it back puts the rows into
-the place of those that are there now, in one transaction too, and then the files. So after a kill the log says what holds: `settle` puts
-back the files of what is not in it, or was brought back.
+A removal writes these, then changes the rows and adds itself to the log `removal`, in one transaction. Bringing it back puts
+the rows into the place of those that are there now, in one transaction too, and then the files. So after a kill the log says
+what holds: `settle` puts back the files of what is not in it, or was brought back.
 """
 
 from __future__ import annotations
@@ -96,7 +96,9 @@ def all_removals(db: sqlite3.Connection) -> list[Removal]:
 
 
 def not_ended(db: sqlite3.Connection) -> list[Removal]:
-    """Return the removals that were neither brought back nor deleted for good, newest first: the first can be brought back."""
+    """Return the removals that were neither brought back nor deleted for good, newest first: the first can be brought
+    back.
+    """
     return [one for one in all_removals(db) if one.state == "removed"]
 
 
@@ -175,7 +177,9 @@ def _put_rows(
 
 
 def _state_of(db: sqlite3.Connection, kind: Kind) -> str:
-    """Return what the scenes and footprints are known by, for a removal that comes back only as long as they stay as they are."""
+    """Return what the scenes and footprints are known by, for a removal that comes back only as long as they stay as they
+    are.
+    """
     if kind not in OF_IMAGERY:
         return ""
     scenes = [f"{scene} {at}" for scene, at in db.execute("SELECT scene_id, added_at FROM scene ORDER BY rowid")]
@@ -222,7 +226,9 @@ def _files_of(folder: Path) -> list[str] | None:
 
 
 def _folders(layout: Layout) -> list[Path]:
-    """Return the folders of removals under `trash/`, the newest first: a file that two of them moved comes back from that one first."""
+    """Return the folders of removals under `trash/`, the newest first: a file that two of them moved comes back from that
+    one first.
+    """
     return sorted((path for path in layout.trash.glob("*/") if _files_of(path) is not None), reverse=True)
 
 
@@ -235,7 +241,9 @@ def not_settled(layout: Layout) -> list[Path]:
 
 
 def _kept_rows(folder: Path) -> sqlite3.Connection:
-    """Open the rows that a removal kept. Raises sqlite3.DatabaseError if they cannot be read, or are not as PU-Geo writes them."""
+    """Open the rows that a removal kept. Raises sqlite3.DatabaseError if they cannot be read, or are not as PU-Geo writes
+    them.
+    """
     db = sqlite3.connect(backups.read_only_address(folder / _KEPT), uri=True)
     if strange := integrity.strange(db):
         db.close()
@@ -247,8 +255,8 @@ def undo(layout: Layout, *, analyst: str) -> Removal:
     """Bring back what was removed or replaced last, rows and files as they were; return that removal.
 
     Raises:
-        ProjectError: if there is nothing to bring back, its files are gone, what it would bring back is there again, or scenes or
-            footprints changed since.
+        ProjectError: if there is nothing to bring back, its files are gone, what it would bring back is there again, or
+            scenes or footprints changed since.
     """
     with one_at_a_time(layout.trash / ".lock"):
         _settle(layout)

@@ -42,8 +42,8 @@ class Round:
     """The round of a project, and all rounds before it, oldest first.
 
     Attributes:
-        compared_with: the map of the round before that the newest of `past` is from: a version such as "v2", or "run " and the
-            id of a run where none was published; "" where there was no map.
+        compared_with: the map of the round before that the newest of `past` is from: a version such as "v2", or "run " and
+            the id of a run where none was published; "" where there was no map.
     """
 
     number: int

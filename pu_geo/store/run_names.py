@@ -1,4 +1,6 @@
-"""What runs are called: what made them and when, unless an analyst gave them a name. Ids stay what files and commands use."""
+"""What runs are called: what made them and when, unless an analyst gave them a name. Ids stay what files and commands
+use.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ _LONGEST_TITLE = 28  # of a federation, in a name
 def usual(run: RunFacts) -> str:
     """Return the name of a run that nobody named: method, preset where the method has several, features, local time.
 
-    For example "NcPU quick, 22 Nov 11:29". A federation's model is called by its title: "June floods (FedAwS), 22 Nov 11:29".
+    For example "NcPU quick, 22 Nov 11:29". A federation's model is called by its title: "June floods (FedAwS), 22 Nov
+    11:29".
     """
     at, came = wording.day_and_time(run.created_at), " from elsewhere" if run.from_model else ""
     if title := str((run.federation or {}).get("title") or ""):
@@ -48,7 +51,9 @@ def names(layout: Layout) -> dict[str, str]:
 
 
 def _named(found: list[RunFacts], given: Mapping[str, object]) -> dict[str, str]:
-    """Return the same from the runs, newest first, and what people called them; of equal names the newer one gets a number."""
+    """Return the same from the runs, newest first, and what people called them; of equal names the newer one gets a
+    number.
+    """
     result: dict[str, str] = {}
     taken = {str(name) for name in given.values() if name}
     for run in reversed(found):

@@ -207,7 +207,9 @@ def _pin(db: sqlite3.Connection, run_id: str, *, by_person: bool) -> None:
 
 
 def _complete(db: sqlite3.Connection, layout: Layout, facts: RunFacts, why: Reasons | None) -> None:
-    """Store scores and threshold for the live map of a run whose rows are gone, or that was found again without what is assessed."""
+    """Store scores and threshold for the live map of a run whose rows are gone, or that was found again without what is
+    assessed.
+    """
     known = db.execute("SELECT reason FROM score WHERE run_id = ? LIMIT 1", (facts.run_id,)).fetchone()
     if known is None:
         scores = np.asarray(array(layout, facts.run_id, "scores"), np.float32)
@@ -229,7 +231,9 @@ def _put_scores(
 
 
 def put_reasons(db: sqlite3.Connection, run_id: str, why: Reasons) -> None:
-    """Store anew what the picture keeps a run's buildings from being assessed by, such as after chips were cut again; see `note_moved`."""
+    """Store anew what the picture keeps a run's buildings from being assessed by, such as after chips were cut again; see
+    `note_moved`.
+    """
     with transaction(db):
         ids = [row[0] for row in db.execute("SELECT building_id FROM score WHERE run_id = ?", (run_id,))]
         rows = ((why.get(building, ""), run_id, building, NOT_IN_RUN) for building in ids)
@@ -362,6 +366,8 @@ def _ids_of(layout: Layout, run_id: str) -> tuple[list[str], dict[str, int]]:
 
 @lru_cache(maxsize=2)
 def _ids_in(content: bytes) -> tuple[list[str], dict[str, int]]:
-    """Read a list of buildings, the same one for all runs of a chip set: of 200,000 it takes ten times as long as reading the file."""
+    """Read a list of buildings, the same one for all runs of a chip set: of 200,000 it takes ten times as long as reading
+    the file.
+    """
     ids: list[str] = json.loads(content)
     return ids, {building: row for row, building in enumerate(ids)}

@@ -1,7 +1,8 @@
 """The tables of `project.gpkg`, in plain SQL, and the styles in which QGIS opens them.
 
 A GeoPackage 1.3 without R-tree, so that sqlite3 alone can write it. Colors of the styles as on the Annotate screen and in
-exports (Okabe-Ito). A person's answer always hides what the score says; what was not assessed is hatched, whatever its score.
+exports (Okabe-Ito). A person's answer always hides what the score says; what was not assessed is hatched, whatever its
+score.
 """
 
 from __future__ import annotations

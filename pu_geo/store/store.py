@@ -58,8 +58,9 @@ def connect(layout: Layout, *, patience_s: float = BUSY_MS / 1000) -> Iterator[s
         patience_s: how long to wait for another program that holds the file. Within `one_connection` the first one's counts.
 
     Raises:
-        ProjectError: if the file has another schema, or is being restored; of kind "corrupt" if it is damaged, also where that shows later; "read_only" if it is to be changed and this process may not;
-            "disk_full" or "disk" if the disk is full or fails; "busy" if another program holds it.
+        ProjectError: if the file has another schema, or is being restored; of kind "corrupt" if it is damaged, also where
+            that shows later; "read_only" if it is to be changed and this process may not; "disk_full" or "disk" if the disk
+            is full or fails; "busy" if another program holds it.
     """
     if not layout.gpkg.is_file():
         raise ProjectError(f"{layout.gpkg} is gone.", "Was the folder moved or renamed? Open it from where it is now.")
@@ -101,7 +102,9 @@ def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
 
 
 def _connection(layout: Layout, patience_s: float, *, is_first: bool) -> sqlite3.Connection:
-    """Return a connection that may write where this process may; on a full disk, which has no room for files beside the database, one that reads."""
+    """Return a connection that may write where this process may; on a full disk, which has no room for files beside the
+    database, one that reads.
+    """
     to_read = backups.read_only_address(layout.gpkg)
     has_room = backups.is_open(layout.gpkg) or not _is_full(layout)  # for the files that SQLite makes beside it
     address = str(single(layout.gpkg)) if is_writable(layout) and has_room else to_read
@@ -169,7 +172,9 @@ def _refuse_damaged(layout: Layout) -> None:
 
 
 def _refuse_lost_changes(layout: Layout) -> None:
-    """Raise `ProjectError` of kind "corrupt", before SQLite opens the file, if a part of the log beside it is broken or gone."""
+    """Raise `ProjectError` of kind "corrupt", before SQLite opens the file, if a part of the log beside it is broken or
+    gone.
+    """
     if n_lost := integrity.lost_frames(backups.for_sqlite(layout.gpkg)):
         words = f"its last changes, {n_lost} pages of the log beside it, cannot be read"
         _note_damage(layout, words)
@@ -306,7 +311,8 @@ def state_of_file(layout: Layout) -> Literal["gone", "read_only", "writable"]:
 
 
 def require_schema(db: sqlite3.Connection, layout: Layout) -> None:
-    """Raise `ProjectError` of kind "schema" where another version of PU-Geo wrote a project's file, of kind "corrupt" where no schema is noted, or a table is not ours.
+    """Raise `ProjectError` of kind "schema" where another version of PU-Geo wrote a project's file, of kind "corrupt" where
+    no schema is noted, or a table is not ours.
 
     To be asked before anything is read: what is called like a table of ours may be a view without end.
     """
@@ -339,7 +345,8 @@ def _require_number(db: sqlite3.Connection, layout: Layout) -> None:
 def transaction(db: sqlite3.Connection) -> Iterator[None]:
     """Do everything inside or nothing. Takes the write lock at once, so that what is read inside stays true.
 
-    Label events that were added are in the journal before they are in the database. Within another transaction it is a part of that one.
+    Label events that were added are in the journal before they are in the database. Within another transaction it is a part
+    of that one.
 
     Raises:
         ProjectError: if the journal cannot be written; see `journal.written`.
@@ -405,7 +412,9 @@ def write_empty(path: Path, name: str) -> None:
 
 
 def open_project(path: str | Path) -> Layout:
-    """Return the layout of a project whose GeoPackage can be read; one that was changed since this process checked it is checked anew."""
+    """Return the layout of a project whose GeoPackage can be read; one that was changed since this process checked it is
+    checked anew.
+    """
     layout = find_project(path)
     if _checked_as.get(layout.folder) != _stamp(layout):
         _checked.pop(layout.folder, None)

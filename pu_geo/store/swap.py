@@ -3,8 +3,8 @@
     project.gpkg-new                  waits, whole and on the disk: from here on it is the project's
     project.damaged-<stamp>.gpkg      the one before, with its -wal, under another name
 
-The files beside the old database go first, as SQLite would put its log into the new one. A kill in between would leave it without
-its newest changes; so nobody reads it while the new one waits.
+The files beside the old database go first, as SQLite would put its log into the new one. A kill in between would leave it
+without its newest changes; so nobody reads it while the new one waits.
 """
 
 from __future__ import annotations

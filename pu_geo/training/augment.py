@@ -85,7 +85,9 @@ def saturation_matrices(factors: Tensor) -> Tensor:
 
 
 def hue_matrices(angles: Tensor) -> Tensor:
-    """Rotate colours about the gray axis (Rodrigues' formula); a third of a rotation makes red green. Radians [n] to [n, 3, 3]."""
+    """Rotate colours about the gray axis (Rodrigues' formula); a third of a rotation makes red green. Radians [n] to [n, 3,
+    3].
+    """
     across = torch.tensor([[0.0, -1, 1], [1, 0, -1], [-1, 1, 0]], dtype=angles.dtype) / math.sqrt(3)
     cos, sin = torch.cos(angles)[:, None, None], torch.sin(angles)[:, None, None]
     return cos * torch.eye(3, dtype=angles.dtype) + (1 - cos) / 3 + sin * across

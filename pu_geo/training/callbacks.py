@@ -48,7 +48,8 @@ class Evaluator:
         self._began, self._taken = time.monotonic(), 0.0
 
     def after(self, epoch: int, report: Mapping[str, object]) -> Mapping[str, object]:
-        """Evaluate after an epoch, counted from 1, where it is due and a model can be made; return what was found, else nothing.
+        """Evaluate after an epoch, counted from 1, where it is due and a model can be made; return what was found, else
+        nothing.
 
         The model is in evaluation mode meanwhile. What follows is the same to the bit whether it was evaluated or not, as
         long as the evaluation itself draws no random number from what torch shares.
@@ -96,7 +97,9 @@ def chosen(inputs: FeatureViews | ChipImages, rows: Ints) -> NDArray[Any]:
 
 
 def memory_mb(device: torch.device) -> int:
-    """Return the memory a training takes, in MB (10^6 bytes): on CUDA the most that tensors took, else what the process holds."""
+    """Return the memory a training takes, in MB (10^6 bytes): on CUDA the most that tensors took, else what the process
+    holds.
+    """
     if device.type == "cuda":
         return round(torch.cuda.max_memory_allocated(device) / 1e6)
     try:

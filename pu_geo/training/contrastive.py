@@ -1,4 +1,6 @@
-"""Contrastive training: pull two views of a chip together, over epochs and batches; methods and a maker of features do it."""
+"""Contrastive training: pull two views of a chip together, over epochs and batches; methods and a maker of features do
+it.
+"""
 
 from __future__ import annotations
 

@@ -77,7 +77,8 @@ class FeatureViews:
         Args:
             rows: row numbers, int64 [B].
             strengths: one a view.
-            part: of which of these rows views are made; random numbers are drawn for all, so a chip's views do not depend on it.
+            part: of which of these rows views are made; random numbers are drawn for all, so a chip's views do not depend on
+                it.
 
         Returns:
             One float32 [B, D] per strength.
@@ -139,7 +140,9 @@ class ChipImages:
         self, rows: Ints, strengths: Sequence[Strength], generator: torch.Generator, device: torch.device,
         part: slice = slice(None),
     ) -> list[Tensor]:  # fmt: skip
-        """Draw one view of each chip per strength; see `FeatureViews.draw`. Returns float32 [B, C, H, W] in 0..255, channels last."""
+        """Draw one view of each chip per strength; see `FeatureViews.draw`. Returns float32 [B, C, H, W] in 0..255, channels
+        last.
+        """
         images, drawn = self._images(rows[part], device), (len(rows), part)
         views = (
             images
@@ -172,19 +175,19 @@ class PUData:
         why_no_place: why `xy_m` is None, in words; "" with it.
         is_positive: bool [N]; everything else is unlabeled for a PU method.
         is_excluded: bool [N]; not assessable chips: never trained on, yet scored.
-        known_class: int64 [N]; -1 where nobody labeled the chip, 0 where a person saw no damage, 1.. a kind of damage, exactly
-            where `is_positive`. PU methods do not use it. None: one kind of damage, no "not damaged".
+        known_class: int64 [N]; -1 where nobody labeled the chip, 0 where a person saw no damage, 1.. a kind of damage,
+            exactly where `is_positive`. PU methods do not use it. None: one kind of damage, no "not damaged".
         class_names: names of classes 0.. .
-        is_accepted: bool [N]; those of the positives that nobody clicked, as they lie in clusters that were accepted. None: all
-            were clicked.
-        is_queued: bool [N]; positives that the queue put before the analyst: the clearest damage, so they are held out to judge by
-            only where fewer than 4 others can be. None: the analyst found all.
+        is_accepted: bool [N]; those of the positives that nobody clicked, as they lie in clusters that were accepted. None:
+            all were clicked.
+        is_queued: bool [N]; positives that the queue put before the analyst: the clearest damage, so they are held out to
+            judge by only where fewer than 4 others can be. None: the analyst found all.
         views: named spans of bands of `ChipImages`, or of columns of `FeatureViews`; () where nothing is known of these.
         is_missing: views that a building lacks, bool [V, N]: what stands in their bands or columns means nothing. None where
             `views` is (), and where nothing is known of what is missing: then every building counts as having every view.
         type_labels: damage types of one building at a time, several of which may hold, int8 [N, c]: 1 it has the type, 0 a
-            person answered that it has not, -1 nobody answered. 0 or -1 throughout where not `is_positive`. None: the kinds of
-            `known_class`, of which one excludes the others.
+            person answered that it has not, -1 nobody answered. 0 or -1 throughout where not `is_positive`. None: the kinds
+            of `known_class`, of which one excludes the others.
         type_names: names of the c types, each once; () where `type_labels` is None.
         is_ordinal: whether the types are a scale, such as "at least minor", "at least major": who has one has all before it.
     """
@@ -306,7 +309,8 @@ def batches(n: int, batch_size: int, generator: torch.Generator) -> list[Ints]:
 
 
 def batches_with_labeled(is_labeled: Bools, batch_size: int, n_labeled: int, generator: torch.Generator) -> list[Ints]:
-    """Cut the unlabeled chips into batches, and add `n_labeled` of the others to each, mixed so that pieces hold some of both.
+    """Cut the unlabeled chips into batches, and add `n_labeled` of the others to each, mixed so that pieces hold some of
+    both.
 
     Returns:
         Numbers of chips in 0..M-1, int64; bool [M] is `is_labeled`.

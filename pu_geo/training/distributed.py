@@ -1,10 +1,10 @@
 """Several processes train one network together, each with a device of its own: what they exchange, by torch.distributed.
 
-Every rank draws the random numbers of the whole batch and makes the views of its share of it. What a loss reads is gathered, so
-that each rank computes the loss of the whole batch, and its gradient for its own share; the gradients of the weights are then
-added up, and all ranks take the same step. So `batch_size` is that of all ranks together, and n ranks do what one does, but for
-the order in which numbers are added. Each rank computes the whole loss: that is little beside a network. Weights must be used
-before the gathering alone, or they count n times.
+Every rank draws the random numbers of the whole batch and makes the views of its share of it. What a loss reads is gathered,
+so that each rank computes the loss of the whole batch, and its gradient for its own share; the gradients of the weights are
+then added up, and all ranks take the same step. So `batch_size` is that of all ranks together, and n ranks do what one does,
+but for the order in which numbers are added. Each rank computes the whole loss: that is little beside a network. Weights
+must be used before the gathering alone, or they count n times.
 
 `DistributedDataParallel` averages the gradients of one call of one module; a step here calls several, some of them twice.
 """
@@ -45,7 +45,9 @@ class Ranks:
         return self.number == 0
 
     def share(self, n_rows: int, number: int | None = None) -> slice:
-        """Return which rows of a batch are those of a rank, of this one if None: as many as others have, or one more or less."""
+        """Return which rows of a batch are those of a rank, of this one if None: as many as others have, or one more or
+        less.
+        """
         place = self.number if number is None else number
         return slice(place * n_rows // self.n, (place + 1) * n_rows // self.n)
 
@@ -67,7 +69,9 @@ class Ranks:
         return cast(Tensor, _Gathered.apply(rows, self, n_rows)).movedim(0, dim)
 
     def sum_gradients(self, network: nn.Module) -> None:
-        """Add up the gradients of all ranks; each holds the sum afterwards. Call it between the backward pass and the step."""
+        """Add up the gradients of all ranks; each holds the sum afterwards. Call it between the backward pass and the
+        step.
+        """
         gradients = [weight.grad for weight in network.parameters() if weight.grad is not None]
         if self.n == 1 or not gradients:
             return
@@ -111,7 +115,9 @@ ALONE = Ranks()
 
 @contextmanager
 def joined() -> Iterator[Ranks]:
-    """Join the ranks that torchrun started, by its environment variables: NCCL where each has a CUDA device, else gloo on CPUs."""
+    """Join the ranks that torchrun started, by its environment variables: NCCL where each has a CUDA device, else gloo on
+    CPUs.
+    """
     n_local, number = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["LOCAL_RANK"])
     device = torch.device("cpu")
     if torch.cuda.is_available() and torch.cuda.device_count() >= n_local:

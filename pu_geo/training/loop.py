@@ -91,7 +91,9 @@ def summed(found: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
 
 
 class _OnTheirWay:
-    """Scalars that a GPU is still computing, on their way to the CPU; reading them waits for them alone, not for what comes after."""
+    """Scalars that a GPU is still computing, on their way to the CPU; reading them waits for them alone, not for what comes
+    after.
+    """
 
     def __init__(self, values: Values) -> None:
         scalars = [each.detach() for each in values.values() if isinstance(each, Tensor)]
@@ -126,7 +128,9 @@ class Epoch:
         return self._training.run.generator(stream, self.number)
 
     def add(self, values: Values) -> None:
-        """Collect what one batch reports, "loss" among it, and read the batch before. Raises JobCancelled if the user cancelled."""
+        """Collect what one batch reports, "loss" among it, and read the batch before. Raises JobCancelled if the user
+        cancelled.
+        """
         self._training.run.stop_if_cancelled()
         self._read()
         self._newest = _OnTheirWay(values)
@@ -177,7 +181,8 @@ class Training:
         learner: see `snapshot`; kept as it was after the last good epoch.
         stage: what is being done, in a word or two.
         span: which part of the whole training the stage is, within 0..1; its end is reported as "progress".
-        model: gives the model as it is now, for the evaluations of the run, in evaluation mode meanwhile. None: no evaluation.
+        model: gives the model as it is now, for the evaluations of the run, in evaluation mode meanwhile. None: no
+            evaluation.
     """
 
     def __init__(
@@ -265,8 +270,8 @@ class MicroBatcher:
     Gradients of the pieces add up to that of the batch where a loss is a mean over chips. Losses over pairs of chips then
     get fewer pairs, and BatchNorm fewer chips: a training that had to cut is a slightly different one, and warns of it.
 
-    With several ranks a batch is never cut, as each piece would have to be gathered from all: the one piece is the whole batch of
-    what all ranks know, and this rank's share of its views.
+    With several ranks a batch is never cut, as each piece would have to be gathered from all: the one piece is the whole
+    batch of what all ranks know, and this rank's share of its views.
     """
 
     def __init__(self, run: Run) -> None:

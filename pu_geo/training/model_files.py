@@ -176,8 +176,8 @@ def parse_object(text: bytes, most: int = MAX_CARD) -> dict[str, Any]:
         The object: dicts, lists, texts, whole numbers, finite floats, bools and None, nested at most `MAX_DEPTH` deep.
 
     Raises:
-        ValueError: if it is larger or deeper, no object, names one thing twice, or holds NaN, Infinity or half of a sign that
-            takes two (a surrogate); its text goes on after what it is about.
+        ValueError: if it is larger or deeper, no object, names one thing twice, or holds NaN, Infinity or half of a sign
+            that takes two (a surrogate); its text goes on after what it is about.
     """
     if len(text) > most:
         raise ValueError(f"has {len(text):,} bytes; at most {most:,} are read")

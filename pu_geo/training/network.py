@@ -72,7 +72,8 @@ class FeatureExtractor(nn.Module):
             return cast(Tensor, self.backbone(self.standardize(inputs))).float()
 
     def linear_features(self, inputs: Tensor) -> Tensor:
-        """Return what a linear method is fitted to, float32 [B, out_dim]: cached features as they are, or what is made of chips.
+        """Return what a linear method is fitted to, float32 [B, out_dim]: cached features as they are, or what is made of
+        chips.
 
         Without a layer, `forward` would still draw far outliers in, which the instant ranker does not.
         """
@@ -88,8 +89,8 @@ class FeatureExtractor(nn.Module):
 class Network(Protocol):
     """What a method's network must answer after training.
 
-    One whose attribute `takes_views` is true takes the missing views, bool [V, B], as a second argument of each method. One that
-    judges damage types has `kind_margins`, too: inputs [B, ...] to the log odds of each, float [B, c].
+    One whose attribute `takes_views` is true takes the missing views, bool [V, B], as a second argument of each method. One
+    that judges damage types has `kind_margins`, too: inputs [B, ...] to the log odds of each, float [B, c].
     """
 
     def represent(self, inputs: Tensor) -> Tensor:
@@ -102,7 +103,9 @@ class Network(Protocol):
 
 
 def go_on() -> None:
-    """Raise nothing: the answer of a `check` where nobody can cancel. A function with a name, so that models can be pickled."""
+    """Raise nothing: the answer of a `check` where nobody can cancel. A function with a name, so that models can be
+    pickled.
+    """
 
 
 @dataclass(frozen=True)
@@ -113,8 +116,8 @@ class TrainedModel:
         network: in evaluation mode, on its device.
         findings: what a method learned besides, for those who ask its module.
         check: called before each block of chips that is scored or embedded; what it raises ends that.
-        held_out_scores: scores of all chips that it was trained on, by fits without some of the clicks; none if it made none.
-            By these `analysis.place` judges whether neighbors count. No part of `state`.
+        held_out_scores: scores of all chips that it was trained on, by fits without some of the clicks; none if it made
+            none. By these `analysis.place` judges whether neighbors count. No part of `state`.
     """
 
     network: nn.Module

@@ -85,7 +85,9 @@ class Run:
 
 
 class _Asking(TorchFunctionMode):
-    """Asks before every operation, and for every tensor that is kept for or used by a backward pass, if the last time was a while ago."""
+    """Asks before every operation, and for every tensor that is kept for or used by a backward pass, if the last time was a
+    while ago.
+    """
 
     def __init__(self, check: Callable[[], None]) -> None:
         super().__init__()
@@ -97,7 +99,9 @@ class _Asking(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
     def ask_and_detach(self, value: torch.Tensor) -> torch.Tensor:
-        """Ask, and return the same numbers without history: with it, the graph of a batch that is cancelled held itself forever."""
+        """Ask, and return the same numbers without history: with it, the graph of a batch that is cancelled held itself
+        forever.
+        """
         return cast(torch.Tensor, self.ask(value)).detach()
 
     def ask(self, value: Any) -> Any:

@@ -1,4 +1,6 @@
-"""How many threads torch works with: one on cached features, whose matrices are so small that threads only wait for each other."""
+"""How many threads torch works with: one on cached features, whose matrices are so small that threads only wait for each
+other.
+"""
 
 from __future__ import annotations
 

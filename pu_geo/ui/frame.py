@@ -69,8 +69,8 @@ def show_errors(*, is_callback: bool = False) -> Iterator[None]:
     """Show a user's mistake as problem and hint; nothing else of it reaches the page.
 
     Args:
-        is_callback: it would stand at the top of the page and be gone with the next click, so on a screen with a map, which it would
-            push down and up again under the pointer, it stands over the page for a while.
+        is_callback: it would stand at the top of the page and be gone with the next click, so on a screen with a map, which
+            it would push down and up again under the pointer, it stands over the page for a while.
     """
     try:
         yield
@@ -86,11 +86,13 @@ def show_errors(*, is_callback: bool = False) -> Iterator[None]:
 
 
 def does(act: Callable[[], object], *, once: bool = False) -> Callable[[], None]:
-    """Return what a button's `on_click` takes. It acts before anything is drawn: a rerun amid the drawing would lose a click.
+    """Return what a button's `on_click` takes. It acts before anything is drawn: a rerun amid the drawing would lose a
+    click.
 
     Args:
-        once: a second press does nothing until the button is drawn again. For a button whose act puts another in its place, with
-            a key that names what it acts on: the second press of a double click may come while the first is still on the screen.
+        once: a second press does nothing until the button is drawn again. For a button whose act puts another in its place,
+            with a key that names what it acts on: the second press of a double click may come while the first is still on
+            the screen.
     """
     n_presses = count()
 
@@ -123,10 +125,11 @@ def digest(names: Iterable[str]) -> str:
 def button(
     label: str, act: Callable[[], object], *, key: str, place: DeltaGenerator | None = None, goes_to: str = "", **look: Any
 ) -> None:  # fmt: skip
-    """Draw a button that acts with the values that the widgets above it have now; a callback would see those of the run before.
+    """Draw a button that acts with the values that the widgets above it have now; a callback would see those of the run
+    before.
 
-    Its click is kept until it was acted on, so a rerun amid the drawing loses none. A second one while it acts, and one that waits for a
-    button which is not drawn any more, do nothing. A user's mistake is shown beside it.
+    Its click is kept until it was acted on, so a rerun amid the drawing loses none. A second one while it acts, and one that
+    waits for a button which is not drawn any more, do nothing. A user's mistake is shown beside it.
 
     Args:
         place: where to draw it; here if None.
@@ -219,7 +222,9 @@ def draw(pages: Mapping[str, StreamlitPage], page: StreamlitPage) -> None:
 
 
 def _draw_closed(layout: Layout) -> None:
-    """Draw why a project may not be changed; of one that another installation made what is odd in it, and the way to work in it."""
+    """Draw why a project may not be changed; of one that another installation made what is odd in it, and the way to work in
+    it.
+    """
     if is_ours(layout.folder):
         st.info(texts.READ_ONLY.format(folder=plain(str(layout.folder))), icon=":material/lock:")
         return
@@ -236,7 +241,9 @@ def _trust(layout: Layout) -> None:
 
 
 def _draw_damage(layout: Layout, problem: str) -> None:
-    """Draw what is damaged of a project, the way to its newest backup, and the file of its labels; in place of its screens."""
+    """Draw what is damaged of a project, the way to its newest backup, and the file of its labels; in place of its
+    screens.
+    """
     backup = backups.newest(layout)
     with st.container(border=True, key="damage"):
         st.error(f"**{texts.DAMAGED}**\n\n{plain(problem)}", icon=":material/error:")
@@ -392,7 +399,9 @@ def link(page: str, label: str) -> None:
 
 
 def warn_of_former(layout: Layout, chip_set: str | None = None) -> None:
-    """Draw that chips, the newest if None, are out of date, and the way to cut them again; nothing where they are current."""
+    """Draw that chips, the newest if None, are out of date, and the way to cut them again; nothing where they are
+    current.
+    """
     with show_errors():
         if words := freshness.of_chips(layout, chip_set).words:
             with st.container(key="out-of-date", horizontal=True, vertical_alignment="center"):

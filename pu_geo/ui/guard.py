@@ -1,8 +1,8 @@
 """The app's door: every request and every WebSocket passes here before Streamlit or a route of ours sees it.
 
-Refused are other hosts' names (rebound addresses), pages of other origins, and browsers that never opened the address which the
-app printed. Streamlit must not see a WebSocket of a foreign origin: it would ask a server on the internet for its own address,
-and answer nobody meanwhile. Answers get the headers that keep other sites from framing, sniffing or loading them.
+Refused are other hosts' names (rebound addresses), pages of other origins, and browsers that never opened the address which
+the app printed. Streamlit must not see a WebSocket of a foreign origin: it would ask a server on the internet for its own
+address, and answer nobody meanwhile. Answers get the headers that keep other sites from framing, sniffing or loading them.
 """
 
 from __future__ import annotations

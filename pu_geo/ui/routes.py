@@ -1,4 +1,5 @@
-"""HTTP routes for the browser component: map tiles, footprints, chip sheets, scores, exported versions, and the bundle itself.
+"""HTTP routes for the browser component: map tiles, footprints, chip sheets, scores, exported versions, and the bundle
+itself.
 
 Only files whose names are put together here from checked parts are sent, and only from inside the project folder that the
 token stands for. The routes have no login of their own: `guard.py` lets in only browsers that opened the app's address.
@@ -49,7 +50,9 @@ _SANDBOX = "sandbox allow-popups; default-src 'none'; style-src 'unsafe-inline';
 
 Found = bytes | Path | Mapping[str, Any] | Response | None
 Sender = Callable[..., Found]
-"""From a project, the query of the address and the parts of its path to what is sent: a file, numbers, JSON, or None where there is nothing."""
+"""From a project, the query of the address and the parts of its path to what is sent: a file, numbers, JSON, or None where
+there is nothing.
+"""
 
 
 class _Text(StringConvertor):
@@ -129,7 +132,9 @@ IN_ORDER: dict[str, Sender] = {
     ),
     "story/{building:count}.json": lambda layout, _, place: building_history.building_history(layout, place),
 }
-"""What is in the order of the footprints. It is refused where they are not those that `g` in the address names, see `ranking.geometry_v`."""
+"""What is in the order of the footprints. It is refused where they are not those that `g` in the address names, see
+`ranking.geometry_v`.
+"""
 SENT: dict[str, Sender] = {
     "tiles/{layer:layer}/{z:count}/{x:count}/{y:count}.jpg": _tile,
     "outlines/{name:word}/{n:count}.bin": lambda layout, _, name, n: outlines.tile(layout, name, n),
@@ -165,10 +170,12 @@ def routes() -> list[Route]:
 
 
 def _sending(send: Sender, *, is_in_order: bool) -> Callable[[Request], Response]:
-    """Make a route that sends something of a project. No coroutine: Starlette runs it in a thread, so a slow disk holds up nobody.
+    """Make a route that sends something of a project. No coroutine: Starlette runs it in a thread, so a slow disk holds up
+    nobody.
 
-    It answers 404 where there is nothing, or a link leads elsewhere; 503 where the project is held by another program, is damaged, or has lost a
-    file; and 409 where the footprints are not those of the address, or change meanwhile. An address without `g` is answered, and kept by nobody.
+    It answers 404 where there is nothing, or a link leads elsewhere; 503 where the project is held by another program, is
+    damaged, or has lost a file; and 409 where the footprints are not those of the address, or change meanwhile. An address
+    without `g` is answered, and kept by nobody.
     """
 
     def answer(request: Request, layout: Layout, parts: list[Any]) -> Response:

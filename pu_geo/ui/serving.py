@@ -1,4 +1,6 @@
-"""Start and end of the app's server: its secret, the address that it prints, the browser that it opens, and its end when asked."""
+"""Start and end of the app's server: its secret, the address that it prints, the browser that it opens, and its end when
+asked.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ class Serving:
         self.key = cache(lambda: access.user_key(home()))
 
     def check(self, port: int) -> None:
-        """Note the port, and set what uvicorn has no setting for; end the process in words where the user's key cannot be used."""
+        """Note the port, and set what uvicorn has no setting for; end the process in words where the user's key cannot be
+        used.
+        """
         self._port = port
         uvicorn.config.HTTP_PROTOCOLS["auto"] = f"{__name__}:{HeadInTime.__name__}"
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -179,7 +179,8 @@ def total_of(part: Part, confidence: float) -> Estimate:
 
 
 def of_flagged(part: Part, confidence: float) -> tuple[Estimate, Estimate]:
-    """How many of the buildings of a part that nobody answered are damaged, and their share: precision, where the part is what was flagged.
+    """How many of the buildings of a part that nobody answered are damaged, and their share: precision, where the part is
+    what was flagged.
 
     What people called damaged or not is on the map by their word, and no flag that could be right or wrong.
     """
@@ -207,7 +208,8 @@ def share_above(above: Part, below: Part, confidence: float) -> Estimate:
     round; both are taken at 100 evenly spaced quantiles of each side, in whole buildings. Source: ours.
 
     Near 1 all hangs on the few that are missed: in fractions of a building, and with a piece of a stratum without a check
-    judged by the rest of it, 149 of 200 intervals held a recall of 1.000 (100 checks of 936 buildings, 58 % damaged); now 200.
+    judged by the rest of it, 149 of 200 intervals held a recall of 1.000 (100 checks of 936 buildings, 58 % damaged); now
+    200.
     """
     n_found = int(above.found + below.found)
     reason = why_not_enough(above, below)

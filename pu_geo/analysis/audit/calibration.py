@@ -107,8 +107,8 @@ def calibrate(
 def moved(fitted: Calibration, scores: Scores, left: tuple[float, float, float]) -> Calibration:
     """Move chances by one factor of the odds, so that they add up to the damaged buildings that are left.
 
-    After an audit a search goes on to find damage; buildings of the same score that are still open then are damaged less often
-    than the audit's were. Which ones the search took is not known by score, so all odds get the same factor.
+    After an audit a search goes on to find damage; buildings of the same score that are still open then are damaged less
+    often than the audit's were. Which ones the search took is not known by score, so all odds get the same factor.
 
     Source: ours.
 

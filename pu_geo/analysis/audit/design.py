@@ -9,8 +9,9 @@ sample does not hold, a label only bounds: what a search found after the audit i
 the rest.
 
 Estimates are Horvitz-Thompson's, post-stratified where a threshold cuts through a stratum. A building that is not
-assessable belongs to no population: its stratum shrinks by the share of such answers, and that share is taken as exact. No stratum is trusted because of its score:
-damage that the scores miss is bounded by what was checked among low scores, so that few checks give wide intervals.
+assessable belongs to no population: its stratum shrinks by the share of such answers, and that share is taken as exact. No
+stratum is trusted because of its score: damage that the scores miss is bounded by what was checked among low scores, so that
+few checks give wide intervals.
 """
 
 from __future__ import annotations
@@ -216,8 +217,8 @@ def at_thresholds(
 def threshold_for(rows: Sequence[AtThreshold], *, precision: float | None = None, recall: float | None = None) -> Choice:
     """Choose the lowest threshold with a wanted precision, or the highest with a wanted recall, among those estimated.
 
-    The estimate of a threshold chosen by it is a little too good; the assured threshold errs less. Checks that found no damage choose
-    none: whatever such a bound says, it says of what was known before.
+    The estimate of a threshold chosen by it is a little too good; the assured threshold errs less. Checks that found no
+    damage choose none: whatever such a bound says, it says of what was known before.
 
     Raises:
         ValueError: if not exactly one wish in (0, 1] is given.

@@ -2,8 +2,8 @@
 
 How the random checks stay a fair sample. An `Audit` cuts the buildings that nobody had answered when it began into strata
 by score, and puts all of them into one drawing order that is fixed from then on: strata alternate by their shares, and
-within a stratum the order is a random permutation. A sample is always the first rows of that order, nothing else, so what was
-drawn of a stratum is a simple random sample of it without replacement, in which each building was included with
+within a stratum the order is a random permutation. A sample is always the first rows of that order, nothing else, so what
+was drawn of a stratum is a simple random sample of it without replacement, in which each building was included with
 probability drawn / size, as Horvitz-Thompson needs. Scores that change later make the strata less useful, never wrong.
 
 Which rows count is decided by `n_counted`: the order as far as it was answered as checks without a gap. People search
@@ -56,14 +56,15 @@ class Audit:
     def without(self, is_gone: Bools) -> Audit:
         """Return the sample of the buildings that are left, where some, bool [N], are of the population no more.
 
-        Whatever took them away did not look at damage, so the order of the others is as random as it was: what is drawn of a stratum is
-        a fair sample of what is left of it. See `is_picked` for where that is in doubt.
+        Whatever took them away did not look at damage, so the order of the others is as random as it was: what is drawn of a
+        stratum is a fair sample of what is left of it. See `is_picked` for where that is in doubt.
         """
         stays = ~is_gone[self.rows]
         return replace(self, rows=self.rows[stays], stratum=self.stratum[stays], n_drawn=int(stays[: self.n_drawn].sum()))
 
     def is_picked(self, is_known: Bools, is_gone: Bools) -> bool:
-        """Return whether more of the buildings that went had an answer than chance explains, so that the answers may have chosen them.
+        """Return whether more of the buildings that went had an answer than chance explains, so that the answers may have
+        chosen them.
 
         Args:
             is_known: bool [N], was answered since the audit began, by a check or a search.

@@ -27,7 +27,8 @@ _LABEL, _MAX_HOST = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"), 190  # of the
 
 
 def certify(tls: Path, host: str) -> None:
-    """Make a server certificate for a name or address, and this machine's own; the CA is made by the first call and stays the same.
+    """Make a server certificate for a name or address, and this machine's own; the CA is made by the first call and stays
+    the same.
 
     Args:
         tls: folder; keys in it get mode 0600.
@@ -157,8 +158,8 @@ def certificate_bytes(text: str) -> bytes:
     """Return a stranger's certificate as DER.
 
     Raises:
-        ValueError: if it is none, is none of a CA, or the text holds more: whoever trusts the text would trust a second certificate
-            in it, which no fingerprint covers.
+        ValueError: if it is none, is none of a CA, or the text holds more: whoever trusts the text would trust a second
+            certificate in it, which no fingerprint covers.
     """
     found = x509.load_pem_x509_certificate(text.encode())
     if found.public_bytes(serialization.Encoding.PEM).decode() != text:

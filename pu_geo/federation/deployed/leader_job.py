@@ -1,4 +1,6 @@
-"""The leader's side between machines: messages go out by node key, and only the member whose key holds a class may reply for it."""
+"""The leader's side between machines: messages go out by node key, and only the member whose key holds a class may reply for
+it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _AWAY = (ErrorCode.NODE_UNAVAILABLE, ErrorCode.REPLY_MESSAGE_UNAVAILABLE, ErrorC
 
 
 class FlowerTransport:
-    """Carries messages by Flower, see `rounds.Transport`. A member that is away gets its message when it is back before the deadline."""
+    """Carries messages by Flower, see `rounds.Transport`. A member that is away gets its message when it is back before the
+    deadline.
+    """
 
     def __init__(self, link: SuperLink, folder: Path) -> None:
         self.link, self.folder = link, folder
@@ -97,7 +101,9 @@ class FlowerTransport:
 
 
 def _read(reply: Carried, kind: str) -> Message | str:
-    """Return what a member replied, or why that counts for nothing; `rounds.refusal` compares it with what its key may answer."""
+    """Return what a member replied, or why that counts for nothing; `rounds.refusal` compares it with what its key may
+    answer.
+    """
     if reply.has_error():
         return printable(reply.error.reason or f"it failed (Flower's code {reply.error.code})", 300)
     try:

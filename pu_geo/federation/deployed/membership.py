@@ -46,7 +46,9 @@ class Invitation:
 
 @dataclass(frozen=True)
 class Request:
-    """A file in which somebody asks to be the member of a class of an agreement, whose digest it names; signed with the member's key."""
+    """A file in which somebody asks to be the member of a class of an agreement, whose digest it names; signed with the
+    member's key.
+    """
 
     path: Path
     agreement: str
@@ -89,11 +91,12 @@ def read_invitation(path: Path) -> Invitation:
 
 
 def accept(layout: Layout, invitation: Invitation, own: Held) -> list[Path]:
-    """Take over an invitation for classes, make a key for each, and write the requests that go to the leader; return their paths.
+    """Take over an invitation for classes, make a key for each, and write the requests that go to the leader; return their
+    paths.
 
     Raises:
-        FederationError: if the federation has no such class, the project would teach two by the same buildings or knows another federation by that id, or people here
-            have compared the fingerprint of another certificate.
+        FederationError: if the federation has no such class, the project would teach two by the same buildings or knows
+            another federation by that id, or people here have compared the fingerprint of another certificate.
     """
     agreement = invitation.agreement
     rows = {agreement.row(name): name for name in own}
@@ -140,7 +143,9 @@ def require_fingerprint(invitation: Invitation, fingerprint: str) -> None:
 
 
 def confirm(folder: Path, invitation: Invitation) -> None:
-    """Store that people compared the fingerprint of an invitation: members connect to the leader that it names, and to no other."""
+    """Store that people compared the fingerprint of an invitation: members connect to the leader that it names, and to no
+    other.
+    """
     write_json(folder / federations.CONFIRMED, {"fingerprint": invitation.fingerprint})
 
 

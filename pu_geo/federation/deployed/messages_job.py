@@ -44,7 +44,9 @@ def from_records(content: RecordDict) -> Message:
 
 
 def _tensor(array: Array) -> Tensor:
-    """Return the values of an array. Raises ValueError if its header claims more of them than there are bytes, TypeError for no numbers."""
+    """Return the values of an array. Raises ValueError if its header claims more of them than there are bytes, TypeError for
+    no numbers.
+    """
     stream = BytesIO(array.data)
     read_header = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
     shape, _, dtype = read_header(stream)

@@ -1,7 +1,7 @@
 """The member's side between machines: Flower's SuperNode protocol, in the process of the job.
 
-Flower's own SuperNode installs and runs whatever app its SuperLink sends, in a fresh process for each message. Here the app is part
-of this program: what comes over the wire are tensors and plain facts. A leader that runs another app is refused.
+Flower's own SuperNode installs and runs whatever app its SuperLink sends, in a fresh process for each message. Here the app
+is part of this program: what comes over the wire are tensors and plain facts. A leader that runs another app is refused.
 """
 
 from __future__ import annotations

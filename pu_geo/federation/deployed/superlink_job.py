@@ -1,8 +1,9 @@
-"""Flower's SuperLink in a thread of the leader's process. Strangers reach its Fleet API alone, and only with an admitted key.
+"""Flower's SuperLink in a thread of the leader's process. Strangers reach its Fleet API alone, and only with an admitted
+key.
 
-Flower serves three APIs on one port. Without accounts, whoever reaches the Control API may start a run, that is execute code of
-theirs here, and register keys; so `Gate` lets neither that nor the Runtime API through, to nobody. The ServerApp is in this process
-and needs no port: `LocalGrid` is its way to the SuperLink's state.
+Flower serves three APIs on one port. Without accounts, whoever reaches the Control API may start a run, that is execute code
+of theirs here, and register keys; so `Gate` lets neither that nor the Runtime API through, to nobody. The ServerApp is in
+this process and needs no port: `LocalGrid` is its way to the SuperLink's state.
 """
 
 from __future__ import annotations
@@ -77,7 +78,9 @@ def app_hash() -> str:
 
 
 class Gate:
-    """ASGI middleware: the Fleet API for admitted keys, in requests of bounded size that arrive in bounded time; nothing else."""
+    """ASGI middleware: the Fleet API for admitted keys, in requests of bounded size that arrive in bounded time; nothing
+    else.
+    """
 
     def __init__(self, app: Callable[[Scope, Receive, Send], Awaitable[None]], admitted: set[bytes]) -> None:
         self.app, self.admitted = app, admitted

@@ -122,7 +122,9 @@ def _of_types(damage_map: DamageMap) -> dict[str, Field]:
 
 
 def types_of(damage_map: DamageMap) -> Sequence[Mapping[str, Any]]:
-    """Return what a map says of each damage type that its run scores: "name", "column", "threshold", counts and audit; often none."""
+    """Return what a map says of each damage type that its run scores: "name", "column", "threshold", counts and audit; often
+    none.
+    """
     found: Sequence[Mapping[str, Any]] = damage_map.metadata.get("types", ())  # type: ignore[assignment]
     return found
 
@@ -158,8 +160,8 @@ def with_classes(damage_map: DamageMap, profile: Profile) -> DamageMap:
     """Add the columns of another service, such as `ems_class`; the codebook explains them.
 
     A grade (`damage_class`) decides where a person gave one. A building that a person marked damaged and did not grade is
-    "Damaged, not graded" and has no number: any class of the profile would state a degree that was never given, and the weakest
-    one made destroyed houses "Possibly damaged". A building that only the model assessed has no class: a score is no
+    "Damaged, not graded" and has no number: any class of the profile would state a degree that was never given, and the
+    weakest one made destroyed houses "Possibly damaged". A building that only the model assessed has no class: a score is no
     grade, and a score under the threshold is no "No visible damage". Source: class mapping of the export schema; the choices
     are ours.
 

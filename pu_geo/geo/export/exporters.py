@@ -1,7 +1,7 @@
 """Damage maps as files for other people's programs: the table of formats, and those that are text or tables.
 
-Each takes a damage map with its geometry in `grid_crs`, and the file to write, which is replaced if it exists; it appears under
-its name only once it is complete.
+Each takes a damage map with its geometry in `grid_crs`, and the file to write, which is replaced if it exists; it appears
+under its name only once it is complete.
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ def _split_at_antimeridian(shapes: NDArray[np.object_]) -> NDArray[np.object_]:
 def geojson_of(shapes: NDArray[np.object_]) -> list[dict[str, Any] | None]:
     """Return GeoJSON geometries [N] after RFC 7946: outer rings counter-clockwise, holes clockwise; None stays None.
 
-    Read back from GEOS' text, which does not always have the shortest decimals; a multipolygon of one part becomes a polygon.
+    Read back from GEOS' text, which does not always have the shortest decimals; a multipolygon of one part becomes a
+    polygon.
     """
     is_one = shapely.get_num_geometries(shapes) == 1
     alone = np.where(is_one, shapely.get_geometry(shapes, 0), shapes)

@@ -27,8 +27,9 @@ _COG = {"driver": "COG", "blocksize": 256, "compress": "deflate", "overview_resa
 def export_heat(damage_map: DamageMap, out: Path, cell_m: float = CELL_M) -> None:
     """Write a float32 COG in the project CRS: buildings damaged per km2, their share of the assessed, and these' of all.
 
-    A building counts in the cell of its centroid; damaged is `damage_binary`. Cells where no building was assessed are nodata
-    in all bands, so 0 always means: assessed, and none damaged. Cells are north-up, their corners on multiples of their size.
+    A building counts in the cell of its centroid; damaged is `damage_binary`. Cells where no building was assessed are
+    nodata in all bands, so 0 always means: assessed, and none damaged. Cells are north-up, their corners on multiples of
+    their size.
 
     Args:
         damage_map: needs the column `damage_binary`.

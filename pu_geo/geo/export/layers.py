@@ -59,7 +59,8 @@ INSERT INTO gpkg_contents (table_name, data_type, identifier) VALUES ('layer_sty
 def export_parquet(damage_map: DamageMap, out: Path) -> None:
     """Write a damage map as GeoParquet 1.1: WKB polygons in longitude and latitude of WGS 84 (OGC:CRS84), with their boxes.
 
-    Rows in the order of the buildings, lists as lists, `source_attributes` as JSON text, the metadata under the key `pu_geo`.
+    Rows in the order of the buildings, lists as lists, `source_attributes` as JSON text, the metadata under the key
+    `pu_geo`.
 
     By pyarrow and not `GeoDataFrame.to_parquet`, which has no place for the metadata, writes boxes of NaN where there is no
     outline, and refuses a map with a column of its own that is called as the boxes are.
@@ -93,7 +94,8 @@ def _write_table(damage_map: DamageMap, file: IO[bytes], format: str, *, joins: 
 
 
 def to_geodataframe(damage_map: DamageMap) -> geopandas.GeoDataFrame:
-    """Return a damage map as a table: building_id first, null where a number is not finite, lists joined by ";", dicts as JSON.
+    """Return a damage map as a table: building_id first, null where a number is not finite, lists joined by ";", dicts as
+    JSON.
 
     Outlines are in longitude and latitude of WGS 84, as all exports have them, or in local meters without a CRS.
     The metadata of the map is `attrs["pu_geo"]`.
@@ -119,7 +121,8 @@ def export_fgb(damage_map: DamageMap, out: Path) -> None:
     """Write a damage map as FlatGeobuf: multipolygons in EPSG:4326 with a spatial index.
 
     With the index, buildings lie along a Hilbert curve and not in their own order. FlatGeobuf cannot index a feature without
-    geometry: where rounding leaves nothing of a footprint, the file has no index. Lists are joined by ";", dicts are JSON text.
+    geometry: where rounding leaves nothing of a footprint, the file has no index. Lists are joined by ";", dicts are JSON
+    text.
 
     Raises:
         PuGeoError: kind "disk" if it could not be written to the end.
@@ -219,7 +222,9 @@ def _style_names(columns: Sequence[str]) -> list[str]:
 
 
 def _add_style(db: sqlite3.Connection, metadata: str) -> None:
-    """Add the style that QGIS opens the layer in, one for each damage type, and have the metadata as plain JSON and not in GDAL's XML."""
+    """Add the style that QGIS opens the layer in, one for each damage type, and have the metadata as plain JSON and not in
+    GDAL's XML.
+    """
     db.executescript(_STYLES)
     at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.000Z}"
     styles = [("triage", qml(), sld(LAYER), 1, "Buildings by triage")]

@@ -1,4 +1,6 @@
-"""A damage map in pieces of some thousand buildings, so that text formats of any size take the same memory; and its cells as text."""
+"""A damage map in pieces of some thousand buildings, so that text formats of any size take the same memory; and its cells as
+text.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,8 @@ def geojson_lines(
 
     Args:
         metadata: the foreign member `pu_geo`.
-        pieces: of each its ids, its shapes in degrees (valid, at most 7 decimals, None for no geometry) and their properties.
+        pieces: of each its ids, its shapes in degrees (valid, at most 7 decimals, None for no geometry) and their
+            properties.
         has_box: whether `bbox` stands at the end, where it is known.
     """
     head = {"type": "FeatureCollection", "pu_geo": dict(metadata)}

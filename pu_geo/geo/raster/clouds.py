@@ -6,8 +6,8 @@ hold, for a false cloud hides a building from the analyst.
 
 What hides a single building is found in its chip. Every view of ground has dark pixels, such as shadows, trees and
 asphalt; under a cloud none is left. Where only a part of the chip is bright, it must reach beyond the outline, as no roof
-does, or be far brighter than the same place on the other date, and it must be smooth and end softly. Thin clouds, through which buildings show, are
-not searched for.
+does, or be far brighter than the same place on the other date, and it must be smooth and end softly. Thin clouds, through
+which buildings show, are not searched for.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ MOST_DETAIL = 23.0  # within most of it, where there is no other date
 
 @dataclass(frozen=True)
 class Usual:
-    """What is usual in a scene: from which brightness on pixels may be veiled, and how much brighter it is than the other date."""
+    """What is usual in a scene: from which brightness on pixels may be veiled, and how much brighter it is than the other
+    date.
+    """
 
     least_veil: float = LEAST_DARK
     rise: float = 0.0
@@ -111,7 +113,8 @@ def least_veil(dark: NDArray[np.float32]) -> float:
 
 
 def usual_rise(chips: NDArray[np.uint8], others: NDArray[np.uint8]) -> float:
-    """Return how much brighter a scene is than the other date, at least 0, from some of its chips; clouds over most of them change little.
+    """Return how much brighter a scene is than the other date, at least 0, from some of its chips; clouds over most of them
+    change little.
 
     Args:
         chips, others: uint8 [N, 3, S, S] of the two dates, 0 without data.

@@ -176,7 +176,9 @@ def _name_others(cells: NDArray[np.uint8], others: list[tuple[NDArray[np.int64],
 
 
 def _wide(is_marked: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the connected parts of an area that hold squares of cells; none if it is all of the scene: that is its color."""
+    """Return the connected parts of an area that hold squares of cells; none if it is all of the scene: that is its
+    color.
+    """
     if is_marked.all():
         return np.zeros_like(is_marked)
     square = np.ones((WIDE_CELLS, WIDE_CELLS), np.uint8)

@@ -63,7 +63,9 @@ def quiet_open(path: Path, driver: str) -> Iterator[rasterio.DatasetReader]:
 
 @contextmanager
 def without_alpha(source: rasterio.DatasetReader, scene: Scene) -> Iterator[tuple[rasterio.DatasetReader, Scene]]:
-    """Return an open file and its scene; where a band that is called transparency is none, the bands that are shown alone."""
+    """Return an open file and its scene; where a band that is called transparency is none, the bands that are shown
+    alone.
+    """
     if scene.has_alpha:
         yield source, scene
         return

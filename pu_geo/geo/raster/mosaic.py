@@ -83,7 +83,9 @@ class _Layer:
         return self.fill is None or not self.fill.touches(*self._in_source(box))
 
     def read(self, box: Box) -> tuple[NDArray[np.uint8], NDArray[np.bool_] | bool]:
-        """Read a box of grid pixels that lies inside the source, uint8 [B, height, width], and which hold data; True: all."""
+        """Read a box of grid pixels that lies inside the source, uint8 [B, height, width], and which hold data; True:
+        all.
+        """
         if self.is_plain(box):
             with self._decode_errors():
                 window = Window(*self._in_source(box))
@@ -128,16 +130,16 @@ class Mosaic:
     """Scenes joined on the project grid. Use it as a context manager; not for use by two threads at a time.
 
     A scene that lies exactly on the grid is read as it is; any other goes through a bilinear warp. Where scenes
-    overlap, the first one that has data at a pixel is shown. Parts in one constant color hold no data; see `fill`. All scenes have
-    one number of bands: three of pre and of post, those of its layer.
+    overlap, the first one that has data at a pixel is shown. Parts in one constant color hold no data; see `fill`. All
+    scenes have one number of bands: three of pre and of post, those of its layer.
 
     Args:
         fills: folder that keeps what is known of the scenes' fill; without one, each scene that is read from is first read
             from end to end.
         decode_threads: threads that GDAL decodes with, None for one a core. They cost a tenth to a fifth more processor
             time, so take 1 where other work keeps the cores busy.
-        within: column, row, right and bottom of grid pixels that all reads lie in; scenes that do not reach into them are not
-            opened, and keep their numbers. None opens all.
+        within: column, row, right and bottom of grid pixels that all reads lie in; scenes that do not reach into them are
+            not opened, and keep their numbers. None opens all.
     """
 
     def __init__(
@@ -272,7 +274,9 @@ class Mosaic:
         self, picture: NDArray[Any], col: int, row: int, parts: Sequence[tuple[_Layer, Box]],
         read: Callable[[_Layer, Box], tuple[NDArray[Any], NDArray[np.bool_] | bool]],
     ) -> Shown:  # fmt: skip
-        """Fill a window [B, H, W] from (col, row) on with what its parts hold, the first scene first; return what is shown."""
+        """Fill a window [B, H, W] from (col, row) on with what its parts hold, the first scene first; return what is
+        shown.
+        """
         shown = np.zeros(picture.shape[1:], dtype=self.shown_type)
         for layer, box in parts:
             part = np.s_[box[1] - row : box[3] - row, box[0] - col : box[2] - col]
@@ -359,7 +363,8 @@ def _reaches(scene: Scene, grid: Grid, box: Box) -> bool:
 
 
 def _kernel_options(scene: Scene, grid: Grid) -> dict[str, str]:
-    """Return how wide the bilinear kernel is, which GDAL takes from the outer sizes of pictures: for one that is turned, too wide.
+    """Return how wide the bilinear kernel is, which GDAL takes from the outer sizes of pictures: for one that is turned, too
+    wide.
 
     Pixels of about the grid's size are not averaged at all: that would blur one date and not the other.
     """
@@ -379,7 +384,8 @@ def _nodata_of(scene: Scene, source: rasterio.DatasetReader) -> float | None:
 
 
 def _unknown(scene: Scene, source: rasterio.DatasetReader) -> float | None:
-    """Return the sample that the warp writes where a single band of a layer has no data; None where bands have data together.
+    """Return the sample that the warp writes where a single band of a layer has no data; None where bands have data
+    together.
 
     Its alpha tells of pixels where all bands have none. Elsewhere it would leave a 0 in the one band, which may be a height.
     """

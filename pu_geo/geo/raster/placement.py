@@ -27,8 +27,8 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
     A rotated first scene gives square pixels of its own size around its bounds; a south-up one is turned over.
 
     Raises:
-        ImageryError: kind "size" if the scenes are so far from each other that the union is absurd; "bounds" if one cannot be
-            placed in the first one's CRS.
+        ImageryError: kind "size" if the scenes are so far from each other that the union is absurd; "bounds" if one cannot
+            be placed in the first one's CRS.
     """
     if not post_scenes:
         raise ImageryError("There is no post scene. A project needs at least one.", "Add a post scene.", kind="empty")
@@ -62,7 +62,8 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
 
 
 def check_ratio(scene: Scene, grid: Grid) -> None:
-    """Refuse a scene whose pixels are over 20 times smaller than the project's: all would be read for each pixel of the grid.
+    """Refuse a scene whose pixels are over 20 times smaller than the project's: all would be read for each pixel of the
+    grid.
 
     Raises:
         ImageryError: kind "resolution".

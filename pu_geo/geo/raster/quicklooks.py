@@ -92,7 +92,8 @@ def build_pyramid(
     report: Report | None = None,
     is_cancelled: Callable[[], bool] | None = None,
 ) -> dict[str, object]:
-    """Write a mosaic of three bands, or of one in gray, as JPEG map tiles `folder/{z}/{x}/{y}.jpg` and describe them in `folder/pyramid.json`.
+    """Write a mosaic of three bands, or of one in gray, as JPEG map tiles `folder/{z}/{x}/{y}.jpg` and describe them in
+    `folder/pyramid.json`.
 
     Tiles count from the grid's upper left corner. Zoom 0 holds the whole grid in one tile, the last zoom is full
     resolution. Each pixel of the scenes is decoded once; a coarser level is the 2 x 2 average of the finer one. Pixels

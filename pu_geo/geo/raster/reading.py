@@ -32,7 +32,8 @@ def are_of_one_take(one: Scene, other: Scene) -> bool:
 
 
 def with_bands(new: Sequence[Scene], known: Sequence[Scene]) -> list[Scene]:
-    """Return new scenes; one that does not name its bands is read as the first known one of as many bands of its type, which is noted.
+    """Return new scenes; one that does not name its bands is read as the first known one of as many bands of its type, which
+    is noted.
 
     Args:
         known: scenes that are here; those of its own date come first.
@@ -98,9 +99,9 @@ def with_stretch(
 ) -> tuple[list[Scene], list[str]]:  # fmt: skip
     """Return known and new scenes with one stretch a date and sensor, and notes on what looks odd in it.
 
-    Of 16-bit samples and the like it is the 2nd and 98th percentile of all files of the take together, on the grid: a take in tiles
-    looks as it would in one file, whatever each of them shows. Files that come later have the stretch of those that are here, unless
-    much of them would be cut off: then it is found anew for all of them.
+    Of 16-bit samples and the like it is the 2nd and 98th percentile of all files of the take together, on the grid: a take
+    in tiles looks as it would in one file, whatever each of them shows. Files that come later have the stretch of those that
+    are here, unless much of them would be cut off: then it is found anew for all of them.
 
     Args:
         fills: as for `Mosaic`.
@@ -156,7 +157,9 @@ def _takes(scenes: Sequence[Scene]) -> list[list[Scene]]:
 def _stretches(
     scenes: Sequence[Scene], grid: Grid, fills: Path | None, is_cancelled: Callable[[], bool] | None
 ) -> tuple[Stretch | None, dict[str, Stretch]]:
-    """Return the stretch of files together, None where nothing of them lies on the grid; and that of each alone, by scene id."""
+    """Return the stretch of files together, None where nothing of them lies on the grid; and that of each alone, by scene
+    id.
+    """
     with Mosaic(scenes, grid, fills=fills) as mosaic:
         found = sampled(mosaic, None, is_cancelled)
     if found is None:
@@ -204,8 +207,8 @@ def coarse_tiles(folder: Path) -> Tiles:
 def color_doubts(tiles: Tiles, *, are_named: bool) -> list[str]:
     """Return whether red and blue seem to be exchanged at one date, or at both, in sentences.
 
-    Land is redder than blue on average, in every scene that we know: roofs, soil and dry plants are. Water and haze are bluer, so this is
-    a doubt and no more.
+    Land is redder than blue on average, in every scene that we know: roofs, soil and dry plants are. Water and haze are
+    bluer, so this is a doubt and no more.
 
     Args:
         are_named: all bands have names, or somebody stated them: then dates that disagree alone are a ground for a doubt.
@@ -237,7 +240,9 @@ def _redness(tile: NDArray[np.uint8]) -> NDArray[np.float32]:
 
 
 def cover(tiles: Tiles) -> float:
-    """Return the share of the pixels with data after the event that have data before it, too; 0 where there is nothing to compare."""
+    """Return the share of the pixels with data after the event that have data before it, too; 0 where there is nothing to
+    compare.
+    """
     before, after = ({name: has_data(tile) > 0 for name, tile in tiles[role].items()} for role in ("pre", "post"))
     both = sum(int((after[name] & tile).sum()) for name, tile in before.items() if name in after)
     return both / max(sum(int(tile.sum()) for tile in after.values()), 1)

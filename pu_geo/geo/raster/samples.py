@@ -119,7 +119,8 @@ def find_stretch(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tupl
 
 
 def decibels(samples: NDArray[np.generic], valid: NDArray[np.bool_]) -> tuple[NDArray[np.generic], NDArray[np.bool_]]:
-    """Return amplitudes [B, H, W] as 20 log10 of themselves, float32, and which pixels hold data: those above 0 in each band.
+    """Return amplitudes [B, H, W] as 20 log10 of themselves, float32, and which pixels hold data: those above 0 in each
+    band.
 
     Speckle multiplies an amplitude, so in decibels it is as large in a dark field as on a bright roof.
     """

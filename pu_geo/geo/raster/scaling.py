@@ -46,10 +46,11 @@ class Scaling:
 def find_scaling(
     mosaic: Mosaic, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None
 ) -> Scaling | None:
-    """Return the scaling of an open layer by the 0.5th and 99.5th percentile of each band; None where it has no data on the grid.
+    """Return the scaling of an open layer by the 0.5th and 99.5th percentile of each band; None where it has no data on the
+    grid.
 
-    Of a band that mostly has one value, such as a map of damage, percentiles are of its other samples. Arguments and errors are
-    those of `sampled`.
+    Of a band that mostly has one value, such as a map of damage, percentiles are of its other samples. Arguments and errors
+    are those of `sampled`.
     """
     found = sampled(mosaic, report, is_cancelled)
     return None if found is None else _of_samples(found[0], mosaic.scenes[0])
@@ -58,7 +59,8 @@ def find_scaling(
 def sampled(
     mosaic: Mosaic, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None
 ) -> tuple[NDArray[np.float32], NDArray[np.int64]] | None:
-    """Return samples of an open mosaic where it has data, float32 [B, n], in the unit of `Mosaic.read_values`; None without any.
+    """Return samples of an open mosaic where it has data, float32 [B, n], in the unit of `Mosaic.read_values`; None without
+    any.
 
     With them comes which scene each is of, int64 [n], 0 for the first.
 
@@ -119,8 +121,8 @@ def _of_samples(found: NDArray[np.float32], scene: Scene) -> Scaling:
 def _odd(band: NDArray[np.float32], kind: LayerKind) -> tuple[tuple[float, float], ...]:
     """Return the values of a band's samples [n] that may stand for no data, and their shares; none where all are equal.
 
-    The lowest and the highest, where many samples are exactly it, where it is a usual fill or no measure at all, or where it lies
-    far from all others; and 0 in decibels.
+    The lowest and the highest, where many samples are exactly it, where it is a usual fill or no measure at all, or where it
+    lies far from all others; and 0 in decibels.
     """
     if band.max() == band.min():
         return ()
@@ -147,8 +149,8 @@ def is_possible(value: float, kind: LayerKind) -> bool:
 def _ends(band: NDArray[np.float32]) -> tuple[float, float]:
     """Return what becomes 0 and 255 of a band's samples [n].
 
-    Where more than half of them are one value, as the undamaged in a map of damage are, percentiles are of the others, and that
-    value lies within: else rare damage would all be 255.
+    Where more than half of them are one value, as the undamaged in a map of damage are, percentiles are of the others, and
+    that value lies within: else rare damage would all be 255.
     """
     usual = np.partition(band, len(band) // 2)[len(band) // 2]
     others = band[band != usual]

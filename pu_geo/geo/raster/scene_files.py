@@ -49,7 +49,9 @@ MAX_COORDINATE = 1e12
 PROBED_BLOCKS = 64
 _ACQUIRED = ("acquisitiondatetime", "acquisitiondate", "acquired", "nitfidatim")  # names of tags, without _
 MANY_ALPHAS, MOST_OPAQUE = 16, 0.05
-"""A band called transparency with more values, of which the highest is in no more of the shown pixels, measures something."""
+"""A band called transparency with more values, of which the highest is in no more of the shown pixels, measures
+something.
+"""
 BANDS, DATE, ALPHA = "bands", "date", "transparency"  # what a note is about
 _PROCESSED = (
     "the date {date} is the TIFF's DateTime, which may be that of processing. If so, correct it in the table of scenes."
@@ -106,8 +108,8 @@ def describe_layer(
         nodata: a sample value that stands for no data, beside the one that the file names. An amplitude of 0 always does.
 
     Raises:
-        ImageryError: as `describe`; kind "bands" or "dtype" where a layer cannot hold them, "nodata" where no sample can have
-            that value.
+        ImageryError: as `describe`; kind "bands" or "dtype" where a layer cannot hold them, "nodata" where no sample can
+            have that value.
     """
     real = regular_file(path, ImageryError)
     found = real.stat()
@@ -191,7 +193,8 @@ def _place_of(source: rasterio.DatasetReader, path: Path, crs: str | None) -> Pl
 
 
 def _tagged_date(source: rasterio.DatasetReader) -> tuple[str | None, bool]:
-    """Return the date of acquisition in a file's tags, ISO 8601, if it holds a real one; and whether it may be that of processing.
+    """Return the date of acquisition in a file's tags, ISO 8601, if it holds a real one; and whether it may be that of
+    processing.
 
     That is TIFF's DateTime, which counts only where no tag speaks of acquisition.
     """

@@ -18,8 +18,8 @@ LEAST_PATCHES, LEAST_SPREAD, MOST_EMPTY = 12, 8.0, 0.05  # gray levels; share of
 def sharpness(source: rasterio.DatasetReader, scene: Scene) -> float | None:
     """Return how fine the detail is that a file shows: the variance of the Laplacian in parts of that of the gradients.
 
-    In its own pixels. It does not follow contrast: about 1.3 to 4 in pictures as sold, 0.4 of that after a blur of 0.8 pixels. None
-    where too little of it has any texture.
+    In its own pixels. It does not follow contrast: about 1.3 to 4 in pictures as sold, 0.4 of that after a blur of 0.8
+    pixels. None where too little of it has any texture.
 
     Source: ours; the variance of the Laplacian is the usual measure of focus (Pech-Pacheco et al., ICPR 2000).
     """

@@ -1,8 +1,8 @@
 """Footprint files as they are: features out of GeoJSON, GeoPackage and others, nothing repaired yet.
 
-Meant for the child process alone; see `in_child`. GDAL, Arrow and GEOS read what others wrote: what ends them ends the child.
-They get a copy by a name of ours in a folder of its own, so that they find nothing else beside it. GeoJSON is parsed here,
-since GDAL flattens nested attributes. No table passes through pandas, which makes 3.0 of 3 beside an empty cell.
+Meant for the child process alone; see `in_child`. GDAL, Arrow and GEOS read what others wrote: what ends them ends the
+child. They get a copy by a name of ours in a folder of its own, so that they find nothing else beside it. GeoJSON is parsed
+here, since GDAL flattens nested attributes. No table passes through pandas, which makes 3.0 of 3 beside an empty cell.
 """
 
 from __future__ import annotations
@@ -216,7 +216,9 @@ def _of_table(
 
 
 def _check_digits(table: pyarrow.Table) -> None:
-    """Refuse a column of ids that are whole numbers of which the last digits are lost, such as those of 20 digits in a shapefile."""
+    """Refuse a column of ids that are whole numbers of which the last digits are lost, such as those of 20 digits in a
+    shapefile.
+    """
     for name in table.column_names:
         values = table.column(name)
         if not _NAMES_IDS.search(name.lower()) or str(values.type) not in ("float", "double"):

@@ -1,7 +1,7 @@
 """The doors for files of other people: each is read in a child process with limits, and comes back as a record or a refusal.
 
-They answer as the functions of the same names in `scene_files` and `footprints` do, which the child calls. A file that ends the
-child is refused in the same words as one that is damaged.
+They answer as the functions of the same names in `scene_files` and `footprints` do, which the child calls. A file that ends
+the child is refused in the same words as one that is damaged.
 """
 
 from __future__ import annotations
@@ -137,7 +137,9 @@ def read_xbd_footprints(labels: Sequence[Path], name: str, grid: Grid) -> Footpr
 
 
 def place_each(labels: Sequence[Path], names: Sequence[str]) -> Iterator[XbdPlace | ImageryError]:
-    """Fit the places of xBD pictures, called `names`, to their labels in turn; see `xbd.place_of`. Refusals are handed out."""
+    """Fit the places of xBD pictures, called `names`, to their labels in turn; see `xbd.place_of`. Refusals are handed
+    out.
+    """
     for start in range(0, len(labels), MAX_LABELS):
         some = [path.absolute() for path in labels[start : start + MAX_LABELS]]
         arguments = [{"name": name} for name in names[start : start + MAX_LABELS]]

@@ -78,7 +78,8 @@ def placed_xbd(found: XbdFolder, before_each: Callable[[int], None]) -> tuple[Xb
         The pictures that are kept, and the names of those that were left out.
 
     Raises:
-        ImageryError: kind "geotransform" if no post picture can be placed, "size" if they are too far from each other for one grid.
+        ImageryError: kind "geotransform" if no post picture can be placed, "size" if they are too far from each other for
+            one grid.
     """
     places: dict[Path, XbdPlace] = {}
     first: ImageryError | None = None

@@ -95,7 +95,9 @@ def typed_aoi(text: str, grid: Grid) -> bytes:
 
 
 def _near_scenes(shape: shapely.Geometry, system: str, is_degrees: bool, grid: Grid) -> shapely.Geometry:
-    """Return the part of a typed area within about 300 km of the scenes: projected systems fold what lies far away back in."""
+    """Return the part of a typed area within about 300 km of the scenes: projected systems fold what lies far away back
+    in.
+    """
     corners = corners_of(grid.transform, grid.width, grid.height)
     visible = systems.convert(systems.outline(corners), grid.crs, system)
     if not np.isfinite(visible).all():

@@ -104,7 +104,9 @@ def _fields(attributes: Sequence[Mapping[str, object]]) -> str:
 
 
 def _joined(areas: Areas, level: int) -> Areas:
-    """Return areas of one administrative level, parts of one code joined: a file of wards has the codes of their districts, too."""
+    """Return areas of one administrative level, parts of one code joined: a file of wards has the codes of their districts,
+    too.
+    """
     first: dict[object, int] = {}
     of_area = [first.setdefault((code, areas.names[i]) if code else i, i) for i, code in enumerate(areas.pcodes)]
     if len(first) == len(of_area):

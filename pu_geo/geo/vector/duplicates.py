@@ -20,7 +20,8 @@ def without_known(table: FootprintTable, known: NDArray[np.object_]) -> Footprin
     """Leave out footprints whose building is in the project already, and count them.
 
     Args:
-        known: outlines of the project, WKB [M], project CRS. One that is there byte for byte is left for `contents.insert_footprints`.
+        known: outlines of the project, WKB [M], project CRS. One that is there byte for byte is left for
+            `contents.insert_footprints`.
     """
     same_bytes = set(known.tolist())
     is_new = np.array([wkb not in same_bytes for wkb in table.wkb], dtype=bool)

@@ -220,13 +220,16 @@ def _any_part(rows: NDArray[np.bool_], feature: NDArray[np.int64], n: int) -> ND
 def _split(
     geometries: NDArray[np.object_], grid: Grid
 ) -> tuple[NDArray[np.object_], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Split multipolygons whose parts stand apart: they are several buildings, and one chip of all would show the ground between.
+    """Split multipolygons whose parts stand apart: they are several buildings, and one chip of all would show the ground
+    between.
 
-    Parts that touch or nearly do for their size, such as those around a yard, stay together: huts stand closer than halls do.
+    Parts that touch or nearly do for their size, such as those around a yard, stay together: huts stand closer than halls
+    do.
 
     Returns:
         geometries [M] in the order of the features; the feature of each, int64 [M]; its number among the buildings of that
-        feature from 1 on, int64 [M], 0 where the feature was not split; and how many parts of each feature were joined with others.
+        feature from 1 on, int64 [M], 0 where the feature was not split; and how many parts of each feature were joined with
+        others.
     """
     several = np.flatnonzero(shapely.get_num_geometries(geometries) > 1)
     pieces, of_row = shapely.get_parts(geometries[several], return_index=True)
@@ -303,7 +306,9 @@ def _halves(shapes: NDArray[np.object_], systems_of_tiles: set[str], grid: Grid)
 
 
 def _ids_of_parts(ids: Mapping[int, str], feature: NDArray[np.int64], number: NDArray[np.int64]) -> list[str]:
-    """Return the id of each building: that of its feature, with a number where the feature was split; unique if those are."""
+    """Return the id of each building: that of its feature, with a number where the feature was split; unique if those
+    are.
+    """
     taken = set(ids.values())
     ends = {i: "-" for i in np.unique(feature[number > 0]).tolist() if ids[i]}
     for i in ends:

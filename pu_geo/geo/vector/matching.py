@@ -13,13 +13,15 @@ Shapes = NDArray[np.object_]
 Ints = NDArray[np.int64]
 
 SAME_IOU = 0.3
-"""Outlines that share more of their common area than this are one building. On Joplin a copy shifted by 1 m shares 0.81 in the
-middle, and more than this at all but one of 383 (a shed of 7 m2); different buildings of 24 scenes of xBD share 0.01 at most, row
-houses that touch 0."""
+"""Outlines that share more of their common area than this are one building. On Joplin a copy shifted by 1 m shares 0.81 in
+the
+middle, and more than this at all but one of 383 (a shed of 7 m2); different buildings of 24 scenes of xBD share 0.01 at
+most, row houses that touch 0."""
 CLEARLY = 1.5
 """How many times more than the next best a place must share to be taken without an id that agrees."""
 NEAR_M = 5.0
-"""How far a point may be from the outline that it means. Huts of fewer square meters than its square that overlap too little may be one,
+"""How far a point may be from the outline that it means. Huts of fewer square meters than its square that overlap too little
+may be one,
 where they are about as large, and nearer to one another than that."""
 MOST_SHIFT_M, LEAST_SHIFT_M = 60.0, 1.5
 SHIFTED_SHARE = 0.5
@@ -35,8 +37,8 @@ class Match:
     Attributes:
         pairs: int64 [K, 2], rows of `a` and `b` that are one building; each row at most once.
         only_in_a, only_in_b: int64, rows at whose place the other set has nothing.
-        ambiguous: int64 [M, 2], rows of `a` and `b` that overlap, of which none is clearly the same: one of a few that became one,
-            or one that became several. None of them is in `pairs` nor in the two above.
+        ambiguous: int64 [M, 2], rows of `a` and `b` that overlap, of which none is clearly the same: one of a few that
+            became one, or one that became several. None of them is in `pairs` nor in the two above.
     """
 
     pairs: Ints
@@ -51,8 +53,9 @@ def match(
 ) -> Match:  # fmt: skip
     """Find the buildings of two sets that stand at the same place, one to one.
 
-    Outlines are one building where they share at least `SAME_IOU` of their common area, and clearly more than any other; a point where
-    it is within `NEAR_M` of one and of no other. Equal ids decide between places of which none is clearly better, and nothing else.
+    Outlines are one building where they share at least `SAME_IOU` of their common area, and clearly more than any other; a
+    point where it is within `NEAR_M` of one and of no other. Equal ids decide between places of which none is clearly
+    better, and nothing else.
 
     Args:
         a, b: valid polygons, multipolygons or points of one CRS, [N] and [M]; None and empty ones are at no place.
@@ -88,10 +91,11 @@ def match(
 
 
 def shift_between(a: Shapes, b: Shapes, *, unit_m: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float] | None:
-    """Return how far the buildings of `b` are moved from those of `a` as a whole, metres along x and y; None where they are not.
+    """Return how far the buildings of `b` are moved from those of `a` as a whole, metres along x and y; None where they are
+    not.
 
-    Buildings vote for the way to each building of about their size within 60 m; at least half of them, and twice as many as find
-    their like where they are, must agree on one way, and clearly fewer on any other.
+    Buildings vote for the way to each building of about their size within 60 m; at least half of them, and twice as many as
+    find their like where they are, must agree on one way, and clearly fewer on any other.
 
     Args:
         a, b: as in `match`; polygons.
@@ -129,7 +133,9 @@ def _in_m(shapes: Shapes, unit_m: tuple[float, float]) -> Shapes:
 
 
 def _candidates(one: Shapes, other: Shapes) -> tuple[Ints, Ints, NDArray[np.float64]]:
-    """Return rows of both that may be one building, and how well they agree: what outlines share, or how near small ones are."""
+    """Return rows of both that may be one building, and how well they agree: what outlines share, or how near small ones
+    are.
+    """
     row, hit, iou, _ = overlaps(one, other)
     is_same = iou > SAME_IOU
     row, hit, iou = row[is_same], hit[is_same], iou[is_same]
@@ -166,7 +172,8 @@ def _one_to_one(pairs: Ints, values: NDArray[np.float64]) -> Ints:
 
 
 def overlaps(shapes: Shapes, others: Shapes | None) -> tuple[Ints, Ints, NDArray[np.float64], NDArray[np.float64]]:
-    """Return pairs of outlines that share enough area to be looked at: rows of both, the shared part of their union, and of the smaller one.
+    """Return pairs of outlines that share enough area to be looked at: rows of both, the shared part of their union, and of
+    the smaller one.
 
     Args:
         others: None for pairs within `shapes`, the smaller row first.

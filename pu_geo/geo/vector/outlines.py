@@ -1,7 +1,8 @@
-"""Outlines of all footprints as the map gets them: facts of every building at once, and outlines by map tile, fetched where somebody zooms in.
+"""Outlines of all footprints as the map gets them: facts of every building at once, and outlines by map tile, fetched where
+somebody zooms in.
 
-A map tile of outlines is no square. It is a run of `PER_TILE` buildings that lie near each other, so that no tile is large and each
-building is in one, however long it is.
+A map tile of outlines is no square. It is a run of `PER_TILE` buildings that lie near each other, so that no tile is large
+and each building is in one, however long it is.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ def joined(pieces: Iterable[MapOutlines]) -> MapOutlines:
 def tile_order(boxes: NDArray[np.float32], per_tile: int = PER_TILE) -> NDArray[np.uint32]:
     """Return building numbers tile by tile, uint32 [N]: tile t holds places t * per_tile to (t + 1) * per_tile.
 
-    Source: sort-tile-recursive packing (Leutenegger, Lopez & Edgington 1997, STR: A simple and efficient algorithm for R-tree
-    packing): slices of equal number from west to east, each cut into tiles of equal number from north to south.
+    Source: sort-tile-recursive packing (Leutenegger, Lopez & Edgington 1997, STR: A simple and efficient algorithm for
+    R-tree packing): slices of equal number from west to east, each cut into tiles of equal number from north to south.
     """
     n = len(boxes)
     n_tiles = math.ceil(n / per_tile)
@@ -95,8 +96,8 @@ def tile_order(boxes: NDArray[np.float32], per_tile: int = PER_TILE) -> NDArray[
 def pack(building_ids: Sequence[str], outlines: MapOutlines, per_tile: int = PER_TILE) -> tuple[bytes, list[bytes]]:
     """Return what the browser gets first, and each map tile of outlines, little-endian.
 
-    The first: a header (`HEADER`), the `tile_order`, boxes, areas, then the building ids as JSON. `name` in the header is a hash of all
-    that is sent, so that a tile's address names its content.
+    The first: a header (`HEADER`), the `tile_order`, boxes, areas, then the building ids as JSON. `name` in the header is a
+    hash of all that is sent, so that a tile's address names its content.
     A tile: rings of each of its buildings, uint32 [M]; points of each ring, uint32 [R]; the points, float32 [P, 2].
     """
     order = tile_order(outlines.boxes, per_tile)

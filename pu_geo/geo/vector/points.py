@@ -1,4 +1,6 @@
-"""Where labels of a file lie: GeoJSON points, the buildings of an exported damage map, and which footprint is meant by each."""
+"""Where labels of a file lie: GeoJSON points, the buildings of an exported damage map, and which footprint is meant by
+each.
+"""
 
 from __future__ import annotations
 

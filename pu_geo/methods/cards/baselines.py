@@ -9,9 +9,10 @@ from pu_geo.methods.settings import NO_LIMIT, STANDARD, MethodCard, NetworkSetti
 
 PRIOR_UNLABELED = 3000  # unlabeled chips that an estimate of the class prior uses
 GUESSED_PRIORS = (0.05, 0.35)
-"""Between these a class prior that is guessed from clicks is kept. Below, risks order badly (`baselines.PRIOR_RANGE`); above, being wrong
-costs most: with .35 in place of .5 the AP of uPU and nnPU, 30 clicks, was .02 lower on Joplin (58 % damaged), and higher by .10 where
-20 % of it are and by .01 and .32 on Harvey with 5 %."""
+"""Between these a class prior that is guessed from clicks is kept. Below, risks order badly (`baselines.PRIOR_RANGE`);
+above, being wrong
+costs most: with .35 in place of .5 the AP of uPU and nnPU, 30 clicks, was .02 lower on Joplin (58 % damaged), and higher by
+.10 where 20 % of it are and by .01 and .32 on Harvey with 5 %."""
 
 
 @dataclass(frozen=True)

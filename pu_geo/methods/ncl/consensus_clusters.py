@@ -38,7 +38,8 @@ class ConsensusClusters:
         groups: int64 [M], 0..K-1, large ones first.
         points: what the groups were found by, float32 [M, D] of unit length.
         alone: of each reading, the groups of each training by itself, int64 [M].
-        reading: how the groups were found: "memberships" (k-means on the output of the heads of new clusters) or "embeddings".
+        reading: how the groups were found: "memberships" (k-means on the output of the heads of new clusters) or
+            "embeddings".
         agreement: of each reading, adjusted Rand between the trainings, mean over pairs; empty with one training.
     """
 
@@ -89,7 +90,9 @@ def find_consensus(data: PUData, settings: NclSettings, runs: Sequence[Run]) -> 
 
 
 def _trained(data: PUData, settings: NclSettings, run: Run) -> Mapping[str, NDArray[np.float32]]:
-    """Train once; return the memberships and embeddings of the trained rows. What a run's checkpoints keep is not done again."""
+    """Train once; return the memberships and embeddings of the trained rows. What a run's checkpoints keep is not done
+    again.
+    """
     kept = run.checkpoints.newest(_DONE) if run.checkpoints else None
     if kept is not None:
         return {way: tensor.numpy() for way, tensor in kept[1].items()}

@@ -110,7 +110,8 @@ class NclNetwork(nn.Module):
         return cast(Tensor, self.new_head(self.represent(inputs)))
 
     def margin(self, inputs: Tensor) -> Tensor:
-        """Log odds of damaged, float [B]: by the shares of the clusters, and by the known classes where these separate damage.
+        """Log odds of damaged, float [B]: by the shares of the clusters, and by the known classes where these separate
+        damage.
 
         The first part is the log odds of sum_c m_c share_c, where m is the soft membership: phi^u with its logits divided
         by `softness`, as phi^u itself is nearly 0 or 1 and would order hardly more than clusters. The second part is that
@@ -265,19 +266,20 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
         run: each epoch reports loss, its five terms, and share_pairs, the share of pairs taken for one category.
 
     Returns:
-        The model. Findings, for the M trained rows: "clusters", int64 [M]; "memberships", share of each chip in each cluster,
-        as the score takes it, float32 [M, C^u]; "embeddings", unit rows, float32 [M, E]; "shares", how much of each cluster is positive,
-        float64 [C^u]; "central", for each cluster the numbers of the unlabeled chips that stand for it, int64, nearest
-        first; "suggested", a `SuggestedNumber` from the embeddings of the unlabeled, or None where they are too few.
+        The model. Findings, for the M trained rows: "clusters", int64 [M]; "memberships", share of each chip in each
+        cluster, as the score takes it, float32 [M, C^u]; "embeddings", unit rows, float32 [M, E]; "shares", how much of each
+        cluster is positive, float64 [C^u]; "central", for each cluster the numbers of the unlabeled chips that stand for it,
+        int64, nearest first; "suggested", a `SuggestedNumber` from the embeddings of the unlabeled, or None where they are
+        too few.
 
     Raises:
         TrainingError: with fewer than 2 views, without positives or unlabeled chips, or if training diverged.
         JobCancelled: if the user cancelled.
 
     Departs from the source: pairs may be the nearest ones, see `same_category`. Hard negatives need an idea of the anchor's
-    class, see `_hard_negatives`; with one known class there are none, and cross entropy is 0. Ours, as the notes are silent: the
-    optimiser, weights and ramp, a projection between feature extractor and heads, `pretrain_epochs`, queues of second views as the
-    network embeds them (no slow copy), and the score.
+    class, see `_hard_negatives`; with one known class there are none, and cross entropy is 0. Ours, as the notes are silent:
+    the optimiser, weights and ramp, a projection between feature extractor and heads, `pretrain_epochs`, queues of second
+    views as the network embeds them (no slow copy), and the score.
     """
     rows = data.trained_rows
     require_positives(data, rows, "NCL")
@@ -376,7 +378,9 @@ def _judged(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings
 
 
 def _memberships(model: TrainedModel, inputs: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Compute phi^u before its softmax, views averaged, and the share of each chip in each cluster, float32 [M, C^u] both."""
+    """Compute phi^u before its softmax, views averaged, and the share of each chip in each cluster, float32 [M, C^u]
+    both.
+    """
     network = cast(NclNetwork, model.network)
     logits = model._apply(inputs, network.cluster_logits, lambda mean: mean)
     return logits, torch.softmax(torch.from_numpy(logits) / network.softness, dim=1).numpy()

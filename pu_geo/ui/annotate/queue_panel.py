@@ -29,7 +29,8 @@ class QueueView:
     """The buildings to answer next, and what to do when they are done.
 
     Attributes:
-        is_assessment: random checks are answered: nothing else can be labeled, and no scores are shown, as answers must not hang on them.
+        is_assessment: random checks are answered: nothing else can be labeled, and no scores are shown, as answers must not
+            hang on them.
         advance: takes the id of the queue that is done.
     """
 
@@ -39,7 +40,8 @@ class QueueView:
 
 
 def draw(layout: Layout, analyst: str, tools: DeltaGenerator, *, is_ranking: bool = False) -> QueueView | None:
-    """Draw the controls of the queue into `tools`, and the banner of a check that the analyst takes part in; return the queue.
+    """Draw the controls of the queue into `tools`, and the banner of a check that the analyst takes part in; return the
+    queue.
 
     None in a project that may not be changed: what is handed out is stored.
 
@@ -67,7 +69,9 @@ def draw(layout: Layout, analyst: str, tools: DeltaGenerator, *, is_ranking: boo
 
 
 def answer_checks_first(layout: Layout, analyst: str) -> None:
-    """Draw nothing else on a page that shows scores and labels buildings while the analyst takes part in a check, but the way out of it."""
+    """Draw nothing else on a page that shows scores and labels buildings while the analyst takes part in a check, but the
+    way out of it.
+    """
     check = random_checks.open_check(layout) if is_writable(layout) else None
     if check and random_audits.takes_part(layout, check, analyst):
         _banner(layout, check, analyst)
@@ -99,7 +103,8 @@ def wait_for_ranking(layout: Layout, n_chips: int) -> None:
 def wait_for_the_rest(
     layout: Layout, score_id: str, part: str = texts.RANKED_PART, about: str = texts.RANKED_PART_HELP
 ) -> None:
-    """Draw how many buildings are ranked so far in a ranking; once all are, the whole page is drawn anew. It starts no ranking.
+    """Draw how many buildings are ranked so far in a ranking; once all are, the whole page is drawn anew. It starts no
+    ranking.
 
     Args:
         part: how that is written, with the numbers {n} and {all}.
@@ -122,7 +127,8 @@ def wait_for_the_rest(
 def _banner(layout: Layout, check: Check, analyst: str) -> None:
     """Draw how a check stands, the way out of it, and at its end the way to its result.
 
-    All of it in a line of a fixed height: the map stands below, and nothing that an answer changes here moves it under the pointer.
+    All of it in a line of a fixed height: the map stands below, and nothing that an answer changes here moves it under the
+    pointer.
     """
     leave = partial(random_audits.leave, layout, check.id, analyst, former=frame.former_names())
     label, leave_words = (

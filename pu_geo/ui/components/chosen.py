@@ -1,4 +1,6 @@
-"""Widgets of what is stored in the project: they show what was chosen on any screen and in any session, and store a change."""
+"""Widgets of what is stored in the project: they show what was chosen on any screen and in any session, and store a
+change.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,12 @@ _SHOWN = "shown-values"  # by widget: how often its value was changed elsewhere,
 
 
 def shows(key: str, value: object, store: Callable[[Any], object]) -> dict[str, Any]:
-    """Set the widget that is drawn next to a stored value; return its `key` and its `on_change`, which stores what it holds then.
+    """Set the widget that is drawn next to a stored value; return its `key` and its `on_change`, which stores what it holds
+    then.
 
-    With each act a browser sends what all widgets hold, also one that it has not drawn anew yet. So a value that was changed elsewhere,
-    by another widget, a job or another analyst, is shown by a new widget: what the browser still holds of the old one is no choice.
+    With each act a browser sends what all widgets hold, also one that it has not drawn anew yet. So a value that was changed
+    elsewhere, by another widget, a job or another analyst, is shown by a new widget: what the browser still holds of the old
+    one is no choice.
 
     Args:
         key: of the widget; a number is added to it with each change elsewhere.
@@ -44,7 +48,9 @@ def shows(key: str, value: object, store: Callable[[Any], object]) -> dict[str, 
 
 
 def run_box(layout: Layout, found: Sequence[RunFacts], key: str) -> RunFacts:
-    """Draw the choice of the run that all screens, the live map and exports show, among one or more, newest first; return it."""
+    """Draw the choice of the run that all screens, the live map and exports show, among one or more, newest first; return
+    it.
+    """
     shown, names = chosen.chosen_run(layout) or found[0], run_names.names(layout)
     st.selectbox(
         texts.RUN, [run.run_id for run in found], format_func=lambda run_id: names.get(run_id, run_id),

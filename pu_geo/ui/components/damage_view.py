@@ -57,8 +57,8 @@ class Flagging:
         basis: who or what set the threshold, for people.
         on_top: takes how many of the highest-ranked are to be flagged, called in a Streamlit callback, once a slider rests.
         on_color: takes "category", "scores", "uncertainty" or "types".
-        types: damage types of the run; the map can be colored by them where there are some. Of a scale, a building is colored by the worst
-            that it reaches.
+        types: damage types of the run; the map can be colored by them where there are some. Of a scale, a building is
+            colored by the worst that it reaches.
     """
 
     basis: str
@@ -119,7 +119,8 @@ def encode_details(details: Mapping[str, Mapping[str, Any]], positions: Mapping[
     """Write details as shortly as labels: for each text the positions that have it; comments by position.
 
     >>> encode_details({"a": {"reason": "cloud", "by": "ann"}, "b": {"by": "ann", "comment": "hm"}}, {"a": 3, "b": 4})
-    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'no_type': {}, 'shown': {}, 'grade': {}, 'comment': {'4': 'hm'}}
+    {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'no_type': {}, 'shown': {}, 'grade': {}, 'comment': {'4':
+    'hm'}}
     """
     single = ("by", "reason", "shown", "grade")
     found: dict[str, dict[str, list[NDArray[np.int64]]]] = {
@@ -175,7 +176,9 @@ def labels_once(
 
 
 def encode_queue(queue: StoredQueue, positions: Mapping[str, int], *, is_assessment: bool) -> dict[str, Any]:
-    """Write a queue for the browser. An audit's item goes without its words: an answer must not hang on what the machine thinks."""
+    """Write a queue for the browser. An audit's item goes without its words: an answer must not hang on what the machine
+    thinks.
+    """
     items = [
         [positions[item.building_id], item.kind, "" if item.kind == "audit" else item.why]
         for item in queue.items

@@ -226,8 +226,8 @@ def _choose(picker: _Picker, path: str, key: str) -> None:
 def _choose_all(picker: _Picker, files: Sequence[Place]) -> None:
     """Choose these files as well, none for no file.
 
-    Their boxes are new ones then: a browser that clicks meanwhile sends what it showed before, and the old boxes would take it
-    for clicks on all of them.
+    Their boxes are new ones then: a browser that clicks meanwhile sends what it showed before, and the old boxes would take
+    it for clicks on all of them.
     """
     picker.chosen[:] = list(dict.fromkeys([*picker.chosen, *(str(file.path) for file in files)])) if files else []
     st.session_state[f"{picker.key}-round"] = picker.round + 1

@@ -36,7 +36,8 @@ def watch(
     body: Callable[[JobView], None] | None = None,
     most: int = 1,
 ) -> bool:
-    """Draw the active jobs of some kinds and the newest others, refreshed while one is active. Call it where they are started.
+    """Draw the active jobs of some kinds and the newest others, refreshed while one is active. Call it where they are
+    started.
 
     Args:
         panel: the one of the tasks whose jobs are drawn; "" for all.

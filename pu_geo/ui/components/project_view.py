@@ -44,19 +44,21 @@ def project_view(
     Args:
         key: of the component, unique on the page; also names its entries in `st.session_state`.
         run_id: of the run whose map this is: what it does not assess is marked so. None marks what the newest imagery hides.
-        event: number of the newest label event: labels are taken, and from then on the browser hears of others' answers by itself, and shows who
-            else is here. None where nothing is labeled: a click only selects.
-        queue: what to answer next. Once all of it is answered or skipped, or when the analyst asks for another one, `on_queue` gets its id.
-        on_queue: called in a Streamlit callback, so before the page runs, once the labels before it are stored. It may come again. Where it raises a
-            `PuGeoError`, `OSError` or `sqlite3.Error`, the browser shows the problem and asks again.
+        event: number of the newest label event: labels are taken, and from then on the browser hears of others' answers by
+            itself, and shows who else is here. None where nothing is labeled: a click only selects.
+        queue: what to answer next. Once all of it is answered or skipped, or when the analyst asks for another one,
+            `on_queue` gets its id.
+        on_queue: called in a Streamlit callback, so before the page runs, once the labels before it are stored. It may come
+            again. Where it raises a `PuGeoError`, `OSError` or `sqlite3.Error`, the browser shows the problem and asks
+            again.
         is_assessment: nothing but the queue's buildings is on the map or can be labeled.
         score_id: names the scores that the score route sends; a new id for new numbers.
         threshold: score from which on a building counts as flagged; below it scores are drawn faintly.
         color_by: "labels", "scores", or one of `MAP_COLORS`; a change by the page wins over the analyst's choice.
         types: damage types that the card of a positive offers.
         conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
-        scatter: shows a scatter beside map and wall; a click selects then, and keys label what is selected. `{key}:selected` of
-            `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
+        scatter: shows a scatter beside map and wall; a click selects then, and keys label what is selected. `{key}:selected`
+            of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
         flagging: makes it a damage map; takes `score_id` and `threshold`.
     """
     overview = preparation.overview(layout)
@@ -137,7 +139,9 @@ class Background:
 
 
 def background(layout: Layout, most: int = 30) -> Background | None:
-    """Return the imagery after the event, or before it where there is no other, in at most so many tiles; None without any."""
+    """Return the imagery after the event, or before it where there is no other, in at most so many tiles; None without
+    any.
+    """
     overview = preparation.overview(layout)
     if overview.grid is None or not overview.layers:
         return None

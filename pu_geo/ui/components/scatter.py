@@ -87,7 +87,9 @@ def store_selection(key: str, positions: Mapping[str, int]) -> None:
 
 
 def dots(layout: Layout, run_id: str, what: str, by: str) -> bytes | None:
-    """Return the numbers of all dots for the HTTP routes: positions ("pca", "umap"), or the values ("color") of coloring `by`."""
+    """Return the numbers of all dots for the HTTP routes: positions ("pca", "umap"), or the values ("color") of coloring
+    `by`.
+    """
     if len(by) > _LONGEST_NAME:
         return None
     if what == "color":

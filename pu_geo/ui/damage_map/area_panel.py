@@ -86,7 +86,9 @@ def _add(layout: Layout) -> None:
 
 
 def _figure(found: Mapping[str, Any], behind: Background | None) -> go.Figure:
-    """Fill each area by the part of its assessed buildings that an audit estimates as damaged, or that is flagged or confirmed."""
+    """Fill each area by the part of its assessed buildings that an audit estimates as damaged, or that is flagged or
+    confirmed.
+    """
     figure = go.Figure()
     shares = [_share(row) for row in found["rows"]]
     ends = _classes(max((share for share in shares if share is not None), default=0.0))

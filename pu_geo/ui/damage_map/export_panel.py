@@ -1,4 +1,6 @@
-"""Versions of the damage map: what the next one says is confirmed, then written; those that are there are read and compared."""
+"""Versions of the damage map: what the next one says is confirmed, then written; those that are there are read and
+compared.
+"""
 
 from __future__ import annotations
 

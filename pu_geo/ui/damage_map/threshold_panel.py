@@ -1,4 +1,6 @@
-"""The controls in the title bar of the damage map: run, threshold, accuracy and scenes, each behind a button that shows its state."""
+"""The controls in the title bar of the damage map: run, threshold, accuracy and scenes, each behind a button that shows its
+state.
+"""
 
 from __future__ import annotations
 

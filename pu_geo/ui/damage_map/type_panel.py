@@ -1,4 +1,6 @@
-"""The damage types of a run's map: how many buildings have each, its threshold, its ranking, and what the audit says of it."""
+"""The damage types of a run's map: how many buildings have each, its threshold, its ranking, and what the audit says of
+it.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def color_of(stored: str, found: TypesOnMap) -> str:
 
 
 def note(layout: Layout, runs: Sequence[RunFacts], found: TypesOnMap) -> str:
-    """Return which of the runs score damage types, where the one that is shown does not; "" where it does, or none of them does."""
+    """Return which of the runs score damage types, where the one that is shown does not; "" where it does, or none of them
+    does.
+    """
     others = [run_names.name(layout, run.run_id) for run in runs if run.types][:_MOST_NAMED]
     return "" if found.types or not others else texts.NO_TYPES_HERE.format(names="; ".join(others))
 

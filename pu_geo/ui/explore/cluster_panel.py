@@ -106,7 +106,8 @@ def _two_means(found: Inspected) -> None:
 def _table(found: Inspected) -> Cluster:
     """Draw all clusters, those with the largest share of clicks first; return the one that is chosen.
 
-    It stays chosen when answers sort the table anew, also the first one, which is chosen at the start: the buttons below act on it.
+    It stays chosen when answers sort the table anew, also the first one, which is chosen at the start: the buttons below act
+    on it.
     """
     names = [one.name for one in found.clusters]
     kept, table = f"cluster-chosen-{found.clustering}", f"cluster-table-{found.clustering}-{frame.digest(names)}"

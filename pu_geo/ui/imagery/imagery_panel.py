@@ -1,4 +1,6 @@
-"""The Imagery screen: whether the scene pair is usable, and three steps, scenes, footprints, chips. Each shows what is here."""
+"""The Imagery screen: whether the scene pair is usable, and three steps, scenes, footprints, chips. Each shows what is
+here.
+"""
 
 from __future__ import annotations
 

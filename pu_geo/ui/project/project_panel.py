@@ -181,7 +181,9 @@ def next_round(layout: Layout) -> None:
 
 
 def removed(layout: Layout) -> None:
-    """Draw what was removed, the newest with a way back, and how its space is reclaimed; nothing where nothing was removed."""
+    """Draw what was removed, the newest with a way back, and how its space is reclaimed; nothing where nothing was
+    removed.
+    """
     found, n_bytes = removing.reclaimable(layout)
     if not found:
         return

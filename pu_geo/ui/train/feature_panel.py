@@ -1,4 +1,6 @@
-"""Feature sets, and layers, compared on the analyst's own clicks: the last result, the job that makes a new one, and the choice."""
+"""Feature sets, and layers, compared on the analyst's own clicks: the last result, the job that makes a new one, and the
+choice.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Federations: lead one or join one, compare fingerprints, admit members, follow the rounds, and read what left this machine."""
+"""Federations: lead one or join one, compare fingerprints, admit members, follow the rounds, and read what left this
+machine.
+"""
 
 from __future__ import annotations
 
@@ -200,7 +202,9 @@ def _lines(fingerprint: str) -> list[str]:
 
 
 def _key_of(fingerprint: str) -> str:
-    """Return the part of a widget's key that keeps a tick or click from counting for another file than the one that was shown."""
+    """Return the part of a widget's key that keeps a tick or click from counting for another file than the one that was
+    shown.
+    """
     return fingerprint.replace(" ", "")
 
 

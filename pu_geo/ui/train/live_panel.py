@@ -1,4 +1,6 @@
-"""A training while it runs: curves, the chips at its top and bottom, alarms with advice; and the device queue of this machine."""
+"""A training while it runs: curves, the chips at its top and bottom, alarms with advice; and the device queue of this
+machine.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The cards of the methods: what each is, its settings, how long it took here, its start, and the progress of what was started."""
+"""The cards of the methods: what each is, its settings, how long it took here, its start, and the progress of what was
+started.
+"""
 
 from __future__ import annotations
 
