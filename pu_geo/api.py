@@ -369,10 +369,19 @@ class Project:
         return list(features.overview(self._layout).sets)
 
     def add_features(
-        self, backbone: str, weights: PathOrText = "", *, pool: Literal["mean", "cls", "footprint"] = "mean", layer: str = "",
-        size_px: int = 0, dates: Literal["both", "diff", "post"] = "both", licence: str = "", n_views: int = 17,
-        use: bool = False, layers: Sequence[str] = (),
-    ) -> Mapping[str, Any]:  # fmt: skip
+        self,
+        backbone: str,
+        weights: PathOrText = "",
+        *,
+        pool: Literal["mean", "cls", "footprint"] = "mean",
+        layer: str = "",
+        size_px: int = 0,
+        dates: Literal["both", "diff", "post"] = "both",
+        licence: str = "",
+        n_views: int = 17,
+        use: bool = False,
+        layers: Sequence[str] = (),
+    ) -> Mapping[str, Any]:
         """Make another set of frozen features of the newest chips; nothing is downloaded, and no code in a file is run.
 
         The same weights and settings are found again, which takes no time.
@@ -696,8 +705,13 @@ class Project:
     # Damage map
 
     def choose(
-        self, run: RunName | None = None, *, threshold: float | None = None, top: int | None = None, damage_type: str | None = None
-    ) -> RunFacts:  # fmt: skip
+        self,
+        run: RunName | None = None,
+        *,
+        threshold: float | None = None,
+        top: int | None = None,
+        damage_type: str | None = None,
+    ) -> RunFacts:
         """Store which run is shown and exported where none is named, and its threshold; return that run.
 
         Args:
@@ -793,9 +807,14 @@ class Project:
         return frames_job.live_map(self._layout)
 
     def damage_map(
-        self, run: RunName | None = None, *, scores: NDArray[np.floating] | pandas.Series | None = None, threshold: float | None = None,
-        top: int | None = None, chip_set: str | None = None,
-    ) -> geopandas.GeoDataFrame:  # fmt: skip
+        self,
+        run: RunName | None = None,
+        *,
+        scores: NDArray[np.floating] | pandas.Series | None = None,
+        threshold: float | None = None,
+        top: int | None = None,
+        chip_set: str | None = None,
+    ) -> geopandas.GeoDataFrame:
         """Return the damage map with every field of the exports, longitude and latitude of WGS 84; nothing is written.
 
         `attrs["pu_geo"]` is the metadata that exports carry: counts, estimate, audit, and what the map cannot say.
@@ -865,9 +884,15 @@ class Project:
         return self._run("export", {**of_run, **args}, "Writing the map")
 
     def publish(
-        self, formats: str | Sequence[str] = ("geojson", "gpkg", "csv"), *, profiles: str | Sequence[str] = (), run: RunName = CHOSEN,
-        threshold: float | None = None, top: int | None = None, local: bool = False,
-    ) -> Mapping[str, Any]:  # fmt: skip
+        self,
+        formats: str | Sequence[str] = ("geojson", "gpkg", "csv"),
+        *,
+        profiles: str | Sequence[str] = (),
+        run: RunName = CHOSEN,
+        threshold: float | None = None,
+        top: int | None = None,
+        local: bool = False,
+    ) -> Mapping[str, Any]:
         """Write the next version of the damage map into `exports/`: all formats, areas, report, codebook, what changed.
 
         Args:

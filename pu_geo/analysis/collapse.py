@@ -120,10 +120,12 @@ def _called(found: CollapseIndicators) -> Iterator[Alarm]:
         )  # fmt: skip
     elif called < FEWEST_CALLED:
         yield Alarm(
-            "calls_none", words, "the model may be calling nothing damaged",
+            "calls_none",
+            words,
+            "the model may be calling nothing damaged",
             "Check the top and the bottom by eye: where their order is right a lower threshold will do, else train longer or "
             "mark more damaged buildings.",
-        )  # fmt: skip
+        )
 
 
 def _held_out(found: CollapseIndicators) -> Iterator[Alarm]:
@@ -133,10 +135,11 @@ def _held_out(found: CollapseIndicators) -> Iterator[Alarm]:
     sd_chance = (1 / (12 * judged.n_held_out)) ** 0.5  # of the AUC of a guess against many unlabeled
     if found.auc < 0.5 + _SURE * sd_chance and found.auc + sd_chance < _FAIR_AUC:
         yield Alarm(
-            "at_chance", f"A held-out click scores above a building not reviewed in {found.auc:.0%} of cases (50 % is chance)",
+            "at_chance",
+            f"A held-out click scores above a building not reviewed in {found.auc:.0%} of cases (50 % is chance)",
             "the model does not know damage that it was not shown",
             "Mark damage of more kinds and places, or train another method or seed.",
-        )  # fmt: skip
+        )
     elif judged.high is not None and judged.high < LOWEST_CRITERION and 0 < judged.share_called <= MOST_CALLED:
         yield Alarm(
             "criterion", f"The PU criterion on {judged.n_held_out} held-out clicks is {judged.criterion:.2f}, at most "
@@ -155,6 +158,8 @@ def _embeddings(found: CollapseIndicators) -> Iterator[Alarm]:
         )  # fmt: skip
     if found.is_oriented is False:
         yield Alarm(
-            "clusters", "The two PUPL clusters do not follow your damaged buildings", "damage is no group of its own to this model",
+            "clusters",
+            "The two PUPL clusters do not follow your damaged buildings",
+            "damage is no group of its own to this model",
             "Do not trust the clusters on the Explore page.",
-        )  # fmt: skip
+        )

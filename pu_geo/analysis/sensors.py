@@ -97,9 +97,15 @@ def _groups_of_role(
         [*by_size, *rest], key=lambda one: appearance_of.get(one) is None
     ):  # small scenes last: they join no two groups
         like = next(
-            (k for k, one in enumerate(leaders) if _are_alike(scenes.get(one, {}), scenes.get(name, {}), appearance_of.get(one),
-                                                                appearance_of.get(name), bounds)), None,
-        )  # fmt: skip
+            (
+                k
+                for k, one in enumerate(leaders)
+                if _are_alike(
+                    scenes.get(one, {}), scenes.get(name, {}), appearance_of.get(one), appearance_of.get(name), bounds
+                )
+            ),
+            None,
+        )
         if like is None:
             like = len(leaders)
             leaders.append(name)

@@ -151,5 +151,17 @@ def _checked_target(path: str) -> Path:
 
 
 FIELDS = (
-    "building_id", "label", "grade", "reason", "damage_types", "absent_types", "comment", "shown", "inclusion", "analyst", "at", "screen", "kind",
-)  # fmt: skip
+    "building_id",
+    "label",
+    "grade",
+    "reason",
+    "damage_types",
+    "absent_types",
+    "comment",
+    "shown",
+    "inclusion",
+    "analyst",
+    "at",
+    "screen",
+    "kind",
+)

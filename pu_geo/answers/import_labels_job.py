@@ -67,8 +67,14 @@ IN_OUR_WORDS = Meaning()
 
 
 def import_labels(
-    layout: Layout, path: str, *, analyst: str, meaning: Meaning = IN_OUR_WORDS, same_footprints: bool = False, rebuild: bool = False
-) -> dict[str, object]:  # fmt: skip
+    layout: Layout,
+    path: str,
+    *,
+    analyst: str,
+    meaning: Meaning = IN_OUR_WORDS,
+    same_footprints: bool = False,
+    rebuild: bool = False,
+) -> dict[str, object]:
     """Store the labels of a file as one act, so that one undo of `analyst` takes them back.
 
     Which building is meant is decided by id and position: see `geo.vector.points.find_footprints`. An answer of the file

@@ -259,8 +259,16 @@ def current_labels(layout: Layout) -> dict[str, Label]:
 
 
 def simulate(
-    layout: Layout, *, field: str, values: Sequence[str], count: int, seed: int, analyst: str, label: Label = "positive", grade: str = "",
-) -> dict[str, object]:  # fmt: skip
+    layout: Layout,
+    *,
+    field: str,
+    values: Sequence[str],
+    count: int,
+    seed: int,
+    analyst: str,
+    label: Label = "positive",
+    grade: str = "",
+) -> dict[str, object]:
     """Click `count` random buildings whose attribute `field` is one of `values`, for trials, and call them `label`.
 
     Args:
@@ -310,10 +318,17 @@ def _details_of(
     reason: str, damage_types: tuple[str, ...], absent_types: tuple[str, ...], comment: str, by: str, shown: str, grade: str
 ) -> Mapping[str, object]:
     """Return what an answer holds; equal answers share one object, as few kinds of them occur in very many."""
-    return MappingProxyType({
-        "reason": reason, "damage_types": list(damage_types), "absent_types": list(absent_types), "comment": comment, "by": by,
-        "shown": shown, "grade": grade,
-    })  # fmt: skip
+    return MappingProxyType(
+        {
+            "reason": reason,
+            "damage_types": list(damage_types),
+            "absent_types": list(absent_types),
+            "comment": comment,
+            "by": by,
+            "shown": shown,
+            "grade": grade,
+        }
+    )
 
 
 def damage_types(layout: Layout) -> list[str]:

@@ -175,10 +175,20 @@ class HowMany:
         }[self.basis]
         has_checks = self.basis in ("audit", "queue")
         return {
-            "N": self.n, "n": self.n_checks if has_checks else None, "x": self.n_damaged if has_checks else None,
-            "confirmed": self.confirmed, "estimate": value, "low": low, "high": high, "not_covered": self.n_not_covered,
-            "not_assessed": self.n_not_assessed, "method": method, "run_id": self.run_id, "words": self.words, "audit_state": self.audit_state or None,
-        }  # fmt: skip
+            "N": self.n,
+            "n": self.n_checks if has_checks else None,
+            "x": self.n_damaged if has_checks else None,
+            "confirmed": self.confirmed,
+            "estimate": value,
+            "low": low,
+            "high": high,
+            "not_covered": self.n_not_covered,
+            "not_assessed": self.n_not_assessed,
+            "method": method,
+            "run_id": self.run_id,
+            "words": self.words,
+            "audit_state": self.audit_state or None,
+        }
 
     def words_beside(self, run_id: str) -> str:
         """Return the words for a page that shows a run: with the audited run, where that is another one."""
@@ -271,10 +281,20 @@ def _described(
     if n_not_covered and by in ("audit", "queue"):
         words.append(f"{n_not_covered:,} footprints without an answer are not in it: no random check could draw them.")
     return HowMany(
-        confirmed, n, n_not_covered, n_not_assessed, by, total, n_checks, done.n_damaged if done and n_checks else 0, check_id,
+        confirmed,
+        n,
+        n_not_covered,
+        n_not_assessed,
+        by,
+        total,
+        n_checks,
+        done.n_damaged if done and n_checks else 0,
+        check_id,
         random_checks.load(layout, check_id).run_id if check_id and by == "audit" else None,
-        newest_audit.state if newest_audit else "", newest_audit.words if newest_audit else "", " ".join(words),
-    )  # fmt: skip
+        newest_audit.state if newest_audit else "",
+        newest_audit.words if newest_audit else "",
+        " ".join(words),
+    )
 
 
 def _headline(

@@ -375,9 +375,12 @@ def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float
     rows = check.sample.rows
     facts, _ = checks.load(layout, check.id)
     known_at, checked_at = _first_answers(
-        layout, chip_facts(layout, check.chip_set)["building_ids"], rows[found.answers[rows] != audit.OPEN], since=check.at_event,
+        layout,
+        chip_facts(layout, check.chip_set)["building_ids"],
+        rows[found.answers[rows] != audit.OPEN],
+        since=check.at_event,
         is_own=lambda one: checks.is_own(facts, one.building_id, one.event, one.analyst),
-    )  # fmt: skip
+    )
     codes = found.answers[rows[: found.n_counted]]
     n_checked, n_damaged = int(np.isin(codes, (audit.DAMAGED, audit.UNDAMAGED)).sum()), found.n_damaged
     if ((known_at > 0) & (checked_at == 0)).any():

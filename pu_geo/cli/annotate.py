@@ -20,9 +20,11 @@ screen = Screen("Annotate")
 
 
 @screen.verb(
-    "label", "joplin.pugeo --from-field damage --is destroyed --grade Destroyed --count 30 --seed 0", "joplin.pugeo --import labels.csv",
+    "label",
+    "joplin.pugeo --from-field damage --is destroyed --grade Destroyed --count 30 --seed 0",
+    "joplin.pugeo --import labels.csv",
     "joplin.pugeo --stdin < clicks.jsonl",
-)  # fmt: skip
+)
 def label(
     project: Project,
     *,

@@ -123,8 +123,18 @@ def audit(
         "threshold": limit.value, "threshold_origin": limit.origin,
     }  # fmt: skip
     names = (
-        "check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold", "bands",
-    )  # fmt: skip
+        "check_id",
+        "n",
+        "n_drawn",
+        "n_answered",
+        "n_counted",
+        "n_damaged",
+        "state",
+        "words",
+        "total",
+        "at_threshold",
+        "bands",
+    )
     result = {**which, **{name: judged[name] for name in names}, "how_many": damaged.as_mapping()}
     waiting = f"; {found.done.n_open} wait on the Annotate page" if found.done.n_open else ""
     lines = [thresholds.which_words(which), f"{judged['n_answered']} of {judged['n_drawn']} checks answered{waiting}."]

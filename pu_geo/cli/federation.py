@@ -28,18 +28,20 @@ Clip = Annotated[float, typer.Option(help="longest change that counts, with nois
 
 
 @federate.verb(
-    "simulate", "joplin.pugeo moore.pugeo --as joplin=destroyed,rest --as moore=flooded",
+    "simulate",
+    "joplin.pugeo moore.pugeo --as joplin=destroyed,rest --as moore=flooded",
     "joplin.pugeo moore.pugeo --as joplin=destroyed,rest --as moore=flooded --types-from joplin=answers --rounds 100",
-)  # fmt: skip
+)
 def simulate(
     paths: Annotated[
-        list[str],
-        typer.Argument(metavar="P.pugeo...", help="project folders; the first one leads", show_default=False),
+        list[str], typer.Argument(metavar="P.pugeo...", help="project folders; the first one leads", show_default=False)
     ],
     *,
     roles: Annotated[
         list[str],
-        repeated("P=CLASS,...", "classes that a project holds: damage types, and rest (its buildings that nobody marked)", "--as"),
+        repeated(
+            "P=CLASS,...", "classes that a project holds: damage types, and rest (its buildings that nobody marked)", "--as"
+        ),
     ],
     types_from: Annotated[
         list[str],
@@ -50,9 +52,13 @@ def simulate(
             "--types-from",
         ),
     ],
-    title: Title = "Trial", n_rounds: Rounds = USUAL.rounds,
-    noise: Noise = "none", epsilon: Epsilon = USUAL.privacy.epsilon, clip: Clip = USUAL.privacy.clip, as_json: Json = False,
-) -> None:  # fmt: skip
+    title: Title = "Trial",
+    n_rounds: Rounds = USUAL.rounds,
+    noise: Noise = "none",
+    epsilon: Epsilon = USUAL.privacy.epsilon,
+    clip: Clip = USUAL.privacy.clip,
+    as_json: Json = False,
+) -> None:
     """Train several projects on this machine as if each were at another agency; makes a run in each."""
     layouts = [projects.find(path) for path in paths]
     classes, sources = _by_project(layouts, roles, "--as"), _by_project(layouts, types_from, "--types-from")
@@ -71,34 +77,46 @@ def simulate(
 
 
 @federate.verb(
-    "serve", "joplin.pugeo may-floods --types destroyed,flooded --as destroyed,rest --rounds 20",
+    "serve",
+    "joplin.pugeo may-floods --types destroyed,flooded --as destroyed,rest --rounds 20",
     "joplin.pugeo may-floods --types destroyed,flooded --host leader.example.org",
     "joplin.pugeo may-floods",
-)  # fmt: skip
+)
 def serve(
-    project: Project, name: Name, *,
-    types: Annotated[str, typer.Option(metavar="A,B", help="damage types of a new federation; without it, a known one goes on")] = "",
+    project: Project,
+    name: Name,
+    *,
+    types: Annotated[
+        str, typer.Option(metavar="A,B", help="damage types of a new federation; without it, a known one goes on")
+    ] = "",
     own: Annotated[str, typer.Option("--as", metavar="A,rest", help="classes that this project holds itself")] = "",
     types_from: Annotated[
-        str, typer.Option(metavar="SOURCE", help="where this project's damage types come from: answers, grades or an attribute")
+        str,
+        typer.Option(metavar="SOURCE", help="where this project's damage types come from: answers, grades or an attribute"),
     ] = "",
-    title: Title = "", n_rounds: Rounds = USUAL.rounds,
-    deadline_s: Annotated[float, typer.Option("--deadline", help="seconds that a round waits for members")] = USUAL.deadline_s,
-    noise: Noise = "none", epsilon: Epsilon = USUAL.privacy.epsilon, clip: Clip = USUAL.privacy.clip,
+    title: Title = "",
+    n_rounds: Rounds = USUAL.rounds,
+    deadline_s: Annotated[
+        float, typer.Option("--deadline", help="seconds that a round waits for members")
+    ] = USUAL.deadline_s,
+    noise: Noise = "none",
+    epsilon: Epsilon = USUAL.privacy.epsilon,
+    clip: Clip = USUAL.privacy.clip,
     host: Annotated[
         str, typer.Option(help="name or address by which members reach this machine; 127.0.0.1 for this machine alone")
     ] = USUAL.host,
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Lead a federation: write its invitation, wait for members, run its rounds, and make a run. Started again, it goes
     on.
     """
     layout = projects.find(project)
     if not types and name not in federations.ids(layout):
         raise FederationError(
-            f"{layout.folder.name} has no federation {name!r}.", "Name the damage types of a new one: --types destroyed,flooded.",
+            f"{layout.folder.name} has no federation {name!r}.",
+            "Name the damage types of a new one: --types destroyed,flooded.",
             kind="class",
-        )  # fmt: skip
+        )
     damage_types = tuple(filter(None, types.split(",")))
     plan = Plan(title or name, damage_types, n_rounds, deadline_s, Privacy(noise, clip, epsilon), host=host)
     args = federating.arguments_to_lead(layout, plan, _held(own, types_from), name)
@@ -155,23 +173,29 @@ def admit(
 
 
 @federate.verb(
-    "join", "moore.pugeo invitation.json --as flooded",
+    "join",
+    "moore.pugeo invitation.json --as flooded",
     "moore.pugeo invitation.json --as flooded --fingerprint '5D0C 41E2 77B9 A3F8 1E64 90CD 2B7A 8F13' --types-from answers",
-)  # fmt: skip
+)
 def join(
-    project: Project, path: File, *,
-    class_name: Annotated[str, typer.Option("--as", metavar="CLASS", help="class that this project holds", show_default=False)],
+    project: Project,
+    path: File,
+    *,
+    class_name: Annotated[
+        str, typer.Option("--as", metavar="CLASS", help="class that this project holds", show_default=False)
+    ],
     types_from: Annotated[
         str,
         typer.Option(
-            metavar="SOURCE", help="where the damage types come from: answers, grades or an attribute; all damaged buildings if not named"
+            metavar="SOURCE",
+            help="where the damage types come from: answers, grades or an attribute; all damaged buildings if not named",
         ),
     ] = "",
     fingerprint: Annotated[
         str, typer.Option(help="of the invitation, as whoever leads read it out to you; shown without it, and needed once")
     ] = "",
     as_json: Json = False,
-) -> None:  # fmt: skip
+) -> None:
     """Take part in a federation for one class, until its model is there; makes a run. Waits where the leader is away."""
     layout = projects.find(project)
     invitation, (file,), is_confirmed = federating.join(layout, path, {class_name: types_from or None}, fingerprint)

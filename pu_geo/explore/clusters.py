@@ -265,9 +265,22 @@ def _clusters(
             state = "accepted" if taken[at] == n_open[at] else "partly"
         quarter, middle, three = np.quantile(gaps[rows, at], (0.25, 0.5, 0.75)).tolist()
         share, low, high = (float(each[at]) for each in (chance.share, chance.low, chance.high)) if chance else [None] * 3
-        found.append(Cluster(
-            names[at], int(sizes[at]), int(positive[at]), int(negative[at]), int(n_open[at]), (quarter, middle, three), share, low, high, float(scores[rows].mean()), again.get(names[at]), state
-        ))  # fmt: skip
+        found.append(
+            Cluster(
+                names[at],
+                int(sizes[at]),
+                int(positive[at]),
+                int(negative[at]),
+                int(n_open[at]),
+                (quarter, middle, three),
+                share,
+                low,
+                high,
+                float(scores[rows].mean()),
+                again.get(names[at]),
+                state,
+            )
+        )
     return found
 
 
@@ -483,9 +496,14 @@ def _decide(
     how = "two means" if inspected.kind == "two" else f"{len(inspected.clusters)} clusters"
     op = secrets.token_hex(16)
     facts = {
-        "run_id": run_id, "clustering": inspected.clustering, "decision": decision, "of": list(of), "building_ids": list(ids),
-        "how": how, **more,
-    }  # fmt: skip
+        "run_id": run_id,
+        "clustering": inspected.clustering,
+        "decision": decision,
+        "of": list(of),
+        "building_ids": list(ids),
+        "how": how,
+        **more,
+    }
     with store.connect(layout) as db:
         name = f"{decision} {'+'.join(of)}"[:50] + f" {op[:8]}"
         decisions.decide(db, op, pseudo_positives.KIND, name, facts, analyst=analyst)

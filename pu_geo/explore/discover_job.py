@@ -107,8 +107,13 @@ def discover(
 
 
 def _finish(
-    job: Job, inputs: RunInputs, known: Known, found: consensus_clusters.ConsensusClusters, facts: dict[str, Any], began: float
-) -> dict[str, object]:  # fmt: skip
+    job: Job,
+    inputs: RunInputs,
+    known: Known,
+    found: consensus_clusters.ConsensusClusters,
+    facts: dict[str, Any],
+    began: float,
+) -> dict[str, object]:
     """Store the groups with their stability and central buildings; return the result of the job."""
     pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_excluded)
     number, agreement = facts["n_groups"], found.agreement.get(found.reading)

@@ -238,8 +238,11 @@ def fill_missing(
                 kind="layers",
             )
     work = [
-        (k, pattern, rows) for k, lacks in enumerate(is_missing) if lacks.any() for pattern, rows in _patterns(is_missing, lacks)
-    ]  # fmt: skip
+        (k, pattern, rows)
+        for k, lacks in enumerate(is_missing)
+        if lacks.any()
+        for pattern, rows in _patterns(is_missing, lacks)
+    ]
     means: dict[int, list[NDArray[np.float64]]] = {}
     for done, (k, pattern, rows) in enumerate(work):
         if report is not None:
@@ -297,8 +300,12 @@ def _patterns(is_missing: NDArray[np.bool_], lacks: NDArray[np.bool_]) -> list[t
 
 
 def without(
-    features: NDArray[np.float16], views: Sequence[View], is_missing: NDArray[np.bool_], is_used: NDArray[np.bool_], name: str
-) -> NDArray[np.float16]:  # fmt: skip
+    features: NDArray[np.float16],
+    views: Sequence[View],
+    is_missing: NDArray[np.bool_],
+    is_used: NDArray[np.bool_],
+    name: str,
+) -> NDArray[np.float16]:
     """Return a copy of features less the columns of a view, with what chips lack filled in anew: not from that view.
 
     Args:

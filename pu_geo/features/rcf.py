@@ -196,9 +196,17 @@ class RcfBank:
             raise ShapeError(f"chips must be [N, {self.filters.shape[1]}, H, W] for this bank; got {chips.shape}.")
         here = self.to(device)
         return describe_views(
-            lambda images, _: rcf(images, here).half(), chips, checked_out(out, shape),
-            seed=seed, device=device, block=BLOCK, augmentation=augmentation, first=first, report=report, is_cancelled=is_cancelled,
-        )  # fmt: skip
+            lambda images, _: rcf(images, here).half(),
+            chips,
+            checked_out(out, shape),
+            seed=seed,
+            device=device,
+            block=BLOCK,
+            augmentation=augmentation,
+            first=first,
+            report=report,
+            is_cancelled=is_cancelled,
+        )
 
     def to(self, device: torch.device) -> RcfBank:
         """Copy the bank to a device."""

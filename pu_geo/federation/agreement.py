@@ -293,9 +293,15 @@ class Plan:
     def agreement(self, federation: str, features: FeatureSpace) -> Agreement:
         """Return what it proposes to the members. Raises FederationError if a value is not what an agreement allows."""
         return Agreement(
-            federation, self.title, (REST, *self.types), features, catalog.settings_for("fedaws", "quick", {"rounds": self.rounds}),
-            deadline_s=self.deadline_s, privacy=self.privacy, seed=self.seed,
-        )  # fmt: skip
+            federation,
+            self.title,
+            (REST, *self.types),
+            features,
+            catalog.settings_for("fedaws", "quick", {"rounds": self.rounds}),
+            deadline_s=self.deadline_s,
+            privacy=self.privacy,
+            seed=self.seed,
+        )
 
 
 def _check_classes(classes: object) -> None:
@@ -310,8 +316,12 @@ def _check_classes(classes: object) -> None:
 def _check_settings(settings: FedawsSettings, privacy: Privacy) -> None:
     """Refuse what a federation cannot do, or nobody would notice that it does not."""
     for name, only in (
-        ("backbone", "features"), ("pretrain_epochs", 0), ("weights_file", ""), ("precision", "float32"), ("compiled", False),
-    ):  # fmt: skip
+        ("backbone", "features"),
+        ("pretrain_epochs", 0),
+        ("weights_file", ""),
+        ("precision", "float32"),
+        ("compiled", False),
+    ):
         if getattr(settings, name) != only:
             raise FederationError(
                 f"A federation trains on cached features alone, so settings.{name} must be {only!r}; it is "

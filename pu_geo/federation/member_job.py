@@ -328,10 +328,16 @@ def write_model(own: OwnData, message: Message) -> None:
     )  # a class that is a grade is that grade, and not "at least" it
     n_positive, n_rest = _n_learned(own, held)
     facts = replace(
-        inputs.facts(METHOD, PRESET, catalog.card(METHOD).score_type, 0.5), run_id=f"{PRESET}-{agreement.id}"[:60], seed=agreement.seed,
-        settings=asdict(agreement.settings), n_positive=n_positive, n_unlabeled=n_rest, created_at=store.now(),
-        device=name_of(_CPU), types=classes[1:],
-    )  # fmt: skip
+        inputs.facts(METHOD, PRESET, catalog.card(METHOD).score_type, 0.5),
+        run_id=f"{PRESET}-{agreement.id}"[:60],
+        seed=agreement.seed,
+        settings=asdict(agreement.settings),
+        n_positive=n_positive,
+        n_unlabeled=n_rest,
+        created_at=store.now(),
+        device=name_of(_CPU),
+        types=classes[1:],
+    )
     card, weights = card_and_weights(
         own.layout, facts, replace(inputs, types_from=types_from), own.data, trained.state(), facts.threshold
     )
@@ -339,11 +345,16 @@ def write_model(own: OwnData, message: Message) -> None:
     card["learned_from"] |= {
         "class_names": list(classes),
         "federation": {
-            "id": agreement.id, "title": agreement.title, "agreement": agreement.digest,
-            "noise": agreement.privacy.kind, "gsd_m": agreement.features.gsd_m, "rounds": agreement.settings.rounds, "classes_here": list(held),
+            "id": agreement.id,
+            "title": agreement.title,
+            "agreement": agreement.digest,
+            "noise": agreement.privacy.kind,
+            "gsd_m": agreement.features.gsd_m,
+            "rounds": agreement.settings.rounds,
+            "classes_here": list(held),
             "took_part": {name: TookPart(*row)._asdict() for name, row in zip(classes, counts.tolist(), strict=True)},
         },
-    }  # fmt: skip
+    }
     model_files.write(own.folder / federations.MODEL, json.dumps(card, ensure_ascii=False, indent=1).encode(), weights)
 
 

@@ -28,8 +28,10 @@ def new_embedder(agreement: Agreement) -> Embedder:
 def start(agreement: Agreement) -> Learner:
     """Do line 2 of FedAwS, Algorithm 1: draw the theta that is shared, and unit rows of W, for the leader."""
     drawn = torch.randn(
-        len(agreement.classes), agreement.settings.embedding_dim, generator=Run(torch.device("cpu"), agreement.seed).generator(11)
-    )  # fmt: skip
+        len(agreement.classes),
+        agreement.settings.embedding_dim,
+        generator=Run(torch.device("cpu"), agreement.seed).generator(11),
+    )
     return Learner(shared_of(theta_of(new_embedder(agreement))), functional.normalize(drawn, dim=1))
 
 

@@ -203,8 +203,12 @@ def _round(job: Job, agreement: Agreement, transport: Transport, number: int, le
 
 
 def _exchanged(
-    job: Job, agreement: Agreement, transport: Transport, messages: Mapping[int, Message], arrived: Callable[[int], None] = lambda _: None
-) -> Mapping[int, Message | str]:  # fmt: skip
+    job: Job,
+    agreement: Agreement,
+    transport: Transport,
+    messages: Mapping[int, Message],
+    arrived: Callable[[int], None] = lambda _: None,
+) -> Mapping[int, Message | str]:
     """Note what is about to leave, send it, and return what came back."""
     folder = job.layout.federation(agreement.id)
     here = federations.rows_here(folder, len(agreement.classes))

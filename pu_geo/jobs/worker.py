@@ -33,8 +33,13 @@ from pu_geo.store.store import open_project
 WAITING = "waiting"
 USAGE = "Usage: python -m pu_geo.jobs.worker FOLDER, where FOLDER is that of a job. PU-Geo starts workers itself."
 _NO_MEMORY = (
-    "cannot allocate memory", "can't allocate memory", "out of memory", "failed to map segment", "bad_alloc", "bad allocation",
-)  # fmt: skip
+    "cannot allocate memory",
+    "can't allocate memory",
+    "out of memory",
+    "failed to map segment",
+    "bad_alloc",
+    "bad allocation",
+)
 """How libraries in other languages name too little memory, in lowercase."""
 _GRAPHICS_CARDS = ("cuda", "hip ", "mps backend")
 _USED_UP_BYTES = 1 << 18

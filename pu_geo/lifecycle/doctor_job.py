@@ -275,47 +275,89 @@ def _back_up(asked: Asked) -> None:
 
 _OF_DATABASE = (
     Rule(
-        "chips", "note", lambda asked: [old] if (old := freshness.of_chips(asked.layout).words) else [],
-        "The newest chips are out of date: {first}", freshness.CUT_AGAIN,
+        "chips",
+        "note",
+        lambda asked: [old] if (old := freshness.of_chips(asked.layout).words) else [],
+        "The newest chips are out of date: {first}",
+        freshness.CUT_AGAIN,
     ),
     Rule(
-        "pictures", "problem", _pictures, "Of what the map shows these are missing: {names}.",
+        "pictures",
+        "problem",
+        _pictures,
+        "Of what the map shows these are missing: {names}.",
         "Draw the map tiles anew: replace a scene by its file, or add the scenes to a new project.",
     ),
     Rule(
-        "trash", "ok", _trash, "What was removed {first}.", "pu-geo removed {P} lists it; pu-geo empty-trash frees the space.",
+        "trash",
+        "ok",
+        _trash,
+        "What was removed {first}.",
+        "pu-geo removed {P} lists it; pu-geo empty-trash frees the space.",
     ),
     Rule(
-        "trash", "note", lambda asked: removals.not_settled(asked.layout), "Folders in the trash that PU-Geo does not know: {names}.",
+        "trash",
+        "note",
+        lambda asked: removals.not_settled(asked.layout),
+        "Folders in the trash that PU-Geo does not know: {names}.",
         "Move them elsewhere, or delete them if nothing in them is needed.",
     ),
     Rule(
-        "orphans", "note", _runs_without_row, "Folders of runs that are not in the project: {names}.",
+        "orphans",
+        "note",
+        _runs_without_row,
+        "Folders of runs that are not in the project: {names}.",
         "They take {size}. `pu-geo restore {P} --in-place` takes in those that are whole.",
     ),
-)  # fmt: skip
+)
 _RULES = (
     Rule(
-        "temporary", "note", _temporaries, "Leftovers of processes that were killed: {names}.",
-        "They take {size}. `pu-geo doctor --fix` removes those that are not in use.", _remove_temporaries,
+        "temporary",
+        "note",
+        _temporaries,
+        "Leftovers of processes that were killed: {names}.",
+        "They take {size}. `pu-geo doctor --fix` removes those that are not in use.",
+        _remove_temporaries,
     ),
     Rule(
-        "damaged", "note", lambda asked: sorted(asked.layout.folder.glob("project.damaged-*.gpkg*")),
-        "A restore kept the database that was there before: {names}.", "It takes {size}; remove it once nothing in it is missed.",
+        "damaged",
+        "note",
+        lambda asked: sorted(asked.layout.folder.glob("project.damaged-*.gpkg*")),
+        "A restore kept the database that was there before: {names}.",
+        "It takes {size}; remove it once nothing in it is missed.",
     ),
-    Rule("jobs", "note", _interrupted, "Jobs that were interrupted: {names}.", "pu-geo jobs {P} resume {first}, or dismiss in place of resume."),
+    Rule(
+        "jobs",
+        "note",
+        _interrupted,
+        "Jobs that were interrupted: {names}.",
+        "pu-geo jobs {P} resume {first}, or dismiss in place of resume.",
+    ),
     Rule("disk", "problem", _full_disk, "The disk has {first} left.", "Make room now: clicks need some, too."),
     Rule(
-        "network", "note", lambda asked: [kind] if (kind := in_use.network_of(asked.layout.folder)) else [],
+        "network",
+        "note",
+        lambda asked: [kind] if (kind := in_use.network_of(asked.layout.folder)) else [],
         "The project is on a network file system ({first}), where SQLite's locks are not reliable on every server.",
         "Open it on one computer alone, or work on a local disk: `pu-geo project copy` copies it over.",
     ),
-    Rule("permissions", "note", _closed, "You may not write to {names}.", "Nothing can be stored here; copy the project to where you may write."),
     Rule(
-        "backups", "problem", _wrong_backups, "A backup is damaged: {first}.", "Back up now: pu-geo backup {P}. Remove the damaged one.", _back_up,
+        "permissions",
+        "note",
+        _closed,
+        "You may not write to {names}.",
+        "Nothing can be stored here; copy the project to where you may write.",
+    ),
+    Rule(
+        "backups",
+        "problem",
+        _wrong_backups,
+        "A backup is damaged: {first}.",
+        "Back up now: pu-geo backup {P}. Remove the damaged one.",
+        _back_up,
     ),
     Rule("backups", "note", _late_backup, "{first}", "Back up now: pu-geo backup {P}", _back_up),
-)  # fmt: skip
+)
 
 
 def examine_machine() -> list[Finding]:

@@ -180,8 +180,8 @@ def remove_footprints(job: Job, *, name: str, analyst: str) -> dict[str, object]
 
 
 def replace_footprints(
-    job: Job, *, path: str, analyst: str, crs: str | None = None, shift: bool = False, confirmed: Sequence[str] | None = None,
-) -> dict[str, object]:  # fmt: skip
+    job: Job, *, path: str, analyst: str, crs: str | None = None, shift: bool = False, confirmed: Sequence[str] | None = None
+) -> dict[str, object]:
     """Put the footprints of a file in the place of all that are here; a building that stands where one stood keeps its id
     and its labels.
 

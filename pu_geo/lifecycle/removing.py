@@ -116,9 +116,15 @@ def carry_out(
     with jobs.none_starting(layout):
         _check_free(layout, found.kind, found.name, but)
         done = removals.remove(
-            layout, found.kind, found.name, analyst=analyst, facts={**found.facts, "title": found.title, "plan": [*found.lines]},
-            change=found.change, files=found.files, new=new,
-        )  # fmt: skip
+            layout,
+            found.kind,
+            found.name,
+            analyst=analyst,
+            facts={**found.facts, "title": found.title, "plan": [*found.lines]},
+            change=found.change,
+            files=found.files,
+            new=new,
+        )
     chosen.chosen_run(layout)
     return done
 
@@ -282,9 +288,14 @@ def _scene(layout: Layout, name: str, paths: Sequence[str] = ()) -> Plan:
     )
     files = [*copied, "quicklooks"]
     return Plan(
-        "scene", name, f"scene {name}, replaced by {new}" if new else f"scene {name}", _with_size(layout, lines, files), files,
-        task="replace_scene" if new else "remove_scene", args={"name": name, **({"path": paths[0]} if new else {})},
-    )  # fmt: skip
+        "scene",
+        name,
+        f"scene {name}, replaced by {new}" if new else f"scene {name}",
+        _with_size(layout, lines, files),
+        files,
+        task="replace_scene" if new else "remove_scene",
+        args={"name": name, **({"path": paths[0]} if new else {})},
+    )
 
 
 def _check_first(layout: Layout, one: Scene, left: Sequence[Scene]) -> None:
@@ -356,10 +367,15 @@ def _layer(layout: Layout, name: str, paths: Sequence[str] = ()) -> Plan:
         f"{_RUNS_STAY} {_LABELS_STAY}",
     )
     return Plan(
-        "layer", name, f"layer {name}, replaced by {new}" if new else f"layer {name}", _with_size(layout, lines, files), files,
-        change=lambda db: contents.exchange_layer(db, one.scenes, ()), task="replace_layer" if new else "",
+        "layer",
+        name,
+        f"layer {name}, replaced by {new}" if new else f"layer {name}",
+        _with_size(layout, lines, files),
+        files,
+        change=lambda db: contents.exchange_layer(db, one.scenes, ()),
+        task="replace_layer" if new else "",
         args={"name": name, "paths": [*paths]},
-    )  # fmt: skip
+    )
 
 
 def _footprints(layout: Layout, name: str) -> Plan:
@@ -411,9 +427,17 @@ def answers_among(layout: Layout, gone: Sequence[str]) -> list[str]:
 
 
 def footprint_plan(
-    layout: Layout, name: str, title: str, lines: Sequence[str | None], ids: Sequence[str], change: Callable[[sqlite3.Connection], None],
-    *, runs: Sequence[str] = (), task: str = "", args: Mapping[str, Any] | None = None,
-) -> Plan:  # fmt: skip
+    layout: Layout,
+    name: str,
+    title: str,
+    lines: Sequence[str | None],
+    ids: Sequence[str],
+    change: Callable[[sqlite3.Connection], None],
+    *,
+    runs: Sequence[str] = (),
+    task: str = "",
+    args: Mapping[str, Any] | None = None,
+) -> Plan:
     """Return what a change of some footprints will do: the chips that hold one of them go, as the chip wall finds chips by
     the number of their footprint.
 
@@ -454,8 +478,14 @@ def start_replacing_footprints(
 
 
 KINDS: Mapping[Kind, Callable[[Layout, str], Plan]] = {
-    "scene": _scene, "layer": _layer, "footprints": _footprints, "run": _run, "export": _export, "chips": _chips, "features": _features,
-}  # fmt: skip
+    "scene": _scene,
+    "layer": _layer,
+    "footprints": _footprints,
+    "run": _run,
+    "export": _export,
+    "chips": _chips,
+    "features": _features,
+}
 
 
 # What was removed

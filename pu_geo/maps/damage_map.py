@@ -55,9 +55,17 @@ _TRIAGE: Mapping[Class, str] = {
     "confirmed": "confirmed", "flagged": "flagged", "not_flagged": "below", "not_assessed": "not_assessed",
 }  # fmt: skip
 _OF_PEOPLE = (
-    "damage_class", "label", "label_source", "labeller", "labelled_at", "damage_types", "absent_types", "n_labels", "agreement",
+    "damage_class",
+    "label",
+    "label_source",
+    "labeller",
+    "labelled_at",
+    "damage_types",
+    "absent_types",
+    "n_labels",
+    "agreement",
     "review_status",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,10 +219,16 @@ class DamageMap:
             own = given.get(building, [])
             agree = round(own.count(last.label) / len(own), 4) if own else None
             found = {
-                "damage_class": damage_class(last, scale), "label": LABEL_NAMES[last.label], "damage_types": list(last.damage_types),
-                "absent_types": list(last.absent_types), "label_source": last.kind, "labeller": last.analyst, "labelled_at": last.at,
-                "agreement": agree, "review_status": "single" if len(own) < 2 else "agreed" if agree == 1 else "disputed",
-            }  # fmt: skip
+                "damage_class": damage_class(last, scale),
+                "label": LABEL_NAMES[last.label],
+                "damage_types": list(last.damage_types),
+                "absent_types": list(last.absent_types),
+                "label_source": last.kind,
+                "labeller": last.analyst,
+                "labelled_at": last.at,
+                "agreement": agree,
+                "review_status": "single" if len(own) < 2 else "agreed" if agree == 1 else "disputed",
+            }
             for name, value in found.items():
                 columns[name][row] = value
         return columns

@@ -155,8 +155,11 @@ class TypesOnMap:
 
     def with_type(self, one: TypeOnMap) -> tuple[list[str], list[str]]:
         """Return the buildings that people gave a type, and those that have it by score alone."""
-        rows = [(building, bool(by_score)) for building, state, by_score in zip(self.ids, one.states, one.is_by_score, strict=True)
-                if state == "yes"]  # fmt: skip
+        rows = [
+            (building, bool(by_score))
+            for building, state, by_score in zip(self.ids, one.states, one.is_by_score, strict=True)
+            if state == "yes"
+        ]
         return [each for each, by_score in rows if not by_score], [each for each, by_score in rows if by_score]
 
     @property

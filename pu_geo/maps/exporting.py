@@ -22,7 +22,7 @@ from pu_geo.store.population import Class
 FORMATS = {
     "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf",
     "kml": "KML", "heat": "Heat raster (COG)",
-}  # fmt: skip  # fmt: skip
+}  # fmt: skip
 LOCAL_FORMATS = ("gpkg", "csv")  # the formats that can say that a map has no place on the Earth
 PROFILES = {
     "copernicus": "Copernicus EMS", "unosat": "UNOSAT", "xbd": "xBD joint damage scale", "fema": "FEMA",

@@ -250,7 +250,7 @@ def _method(damage_map: DamageMap) -> Section:
         + ("chances of damage were calibrated on the audit" if is_calibrated else "a rank, not a probability"),
         "Threshold": f"flagged from {plain(facts['threshold'])} on ({origin_words(str(facts['threshold_origin']))}; {facts['audit_id']}); "
         "a person's answer overrules the score",
-    }  # fmt: skip
+    }
     return Section("Method", table=[row for row in rows.items() if row[1]])
 
 

@@ -48,8 +48,11 @@ _SCORES = {
     "linear": "A score is a rank, not a probability.",
 }
 _TITLES = {
-    "loss": "loss", "criterion": "PU criterion, held-out clicks", "recall": "held-out clicks found", "spread": "spread of the embeddings",
-}  # fmt: skip
+    "loss": "loss",
+    "criterion": "PU criterion, held-out clicks",
+    "recall": "held-out clicks found",
+    "spread": "spread of the embeddings",
+}
 """Figures of an epoch that the card has."""
 _SHARES = ("damaged_share", "class_prior")
 
@@ -228,12 +231,15 @@ def _page(card: Mapping[str, Any]) -> tuple[str, str, list[Section]]:
     material = {
         "Project": data["project"],
         "Buildings": f"{data['n_buildings']:,}",
-        "Hidden by the imagery": ", ".join(f"{n:,} {why.replace('_', ' ')}" for why, n in sorted(data["not_assessed"].items())) or "none",
+        "Hidden by the imagery": ", ".join(
+            f"{n:,} {why.replace('_', ' ')}" for why, n in sorted(data["not_assessed"].items())
+        )
+        or "none",
         "Chips": data["bands"] and f"{data['bands']}, {data['size_px']} px",
         "Chip set": data["chip_set"],
         "Layers": layers.all_words(data["layers"]),
         "Features": data["features"],
-    }  # fmt: skip
+    }
     answers = {
         "Up to event": f"{counts['at_event']}, by {wording.plural(counts['n_people'], 'person', 'people')}",
         f"Damaged ({'learned from' if counts['were_learned'] else 'there, not learned from'})": counts["n_positive"],

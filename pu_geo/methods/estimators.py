@@ -795,9 +795,11 @@ class PUPL(ClusterMixin, BaseEstimator):
         seed = self.random_state
         seed = int(seed) if isinstance(seed, int | np.integer) else int(check_random_state(seed).randint(MOST_SEED))
         for name, value, low, high in (
-            ("n_clusters", self.n_clusters, 2, len(values)), ("random_state", seed, 0, MOST_SEED),
-            ("n_init", 1 if self.n_init is None else self.n_init, 1, MOST_PASSES), ("max_iter", self.max_iter, 1, MOST_PASSES),
-        ):  # fmt: skip
+            ("n_clusters", self.n_clusters, 2, len(values)),
+            ("random_state", seed, 0, MOST_SEED),
+            ("n_init", 1 if self.n_init is None else self.n_init, 1, MOST_PASSES),
+            ("max_iter", self.max_iter, 1, MOST_PASSES),
+        ):
             if not isinstance(value, int | np.integer) or not low <= value <= high:
                 up_to = f"n_samples={high}" if name == "n_clusters" else f"{high:,}"
                 raise InputError(
@@ -919,8 +921,15 @@ def _words(card: MethodCard) -> str:
     after = (MethodEstimator.__doc__ or "").partition("\n\n")[2]
     after = after.rstrip() + (_AFTER_PLACED if card.uses_place else "")
     lines = [textwrap.fill(part, 120, break_on_hyphens=False, subsequent_indent="    ") for part in parts]
-    lines += ["Args:\n" + "\n".join(textwrap.fill(f"{name}: {text}", 120, initial_indent="    ", break_on_hyphens=False, subsequent_indent="        ")
-                                    for name, text in parameters)]  # fmt: skip
+    lines += [
+        "Args:\n"
+        + "\n".join(
+            textwrap.fill(
+                f"{name}: {text}", 120, initial_indent="    ", break_on_hyphens=False, subsequent_indent="        "
+            )
+            for name, text in parameters
+        )
+    ]
     return "\n\n".join([*lines, textwrap.dedent(after).rstrip()]) + "\n"
 
 

@@ -189,8 +189,13 @@ def theta_of(embedder: Embedder) -> Theta:
 
 
 def client_update(
-    client: Client, theta: Theta, own_vector: Tensor, settings: FedawsSettings, generator: torch.Generator, report_loss: Callable[[float], None],
-) -> ClientUpdate:  # fmt: skip
+    client: Client,
+    theta: Theta,
+    own_vector: Tensor,
+    settings: FedawsSettings,
+    generator: torch.Generator,
+    report_loss: Callable[[float], None],
+) -> ClientUpdate:
     """Do a client's part of a round: some steps down the loss of its own chips and its own class vector.
 
     Source: FedAwS, Algorithm 1, lines 6 to 9; plain gradient descent, eta = `settings.lr`.

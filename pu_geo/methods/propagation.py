@@ -296,9 +296,17 @@ def _learn(network: PropagationNetwork, data: PUData, marks: Marks, run: Run) ->
         seed=run.seed, check=check,
     )  # fmt: skip
     reading = read_clicks(
-        chips, own, lambda some: _positive_views(network, space, data, rows[some], run), propagation=settings.propagation,
-        most_held_out=MOST_HELD_OUT, seed=run.seed, even_share=settings.even_share, share=settings.damaged_share or None, tolerance=TOLERANCE, check=check,
-    )  # fmt: skip
+        chips,
+        own,
+        lambda some: _positive_views(network, space, data, rows[some], run),
+        propagation=settings.propagation,
+        most_held_out=MOST_HELD_OUT,
+        seed=run.seed,
+        even_share=settings.even_share,
+        share=settings.damaged_share or None,
+        tolerance=TOLERANCE,
+        check=check,
+    )
     network.keep(space, graph, reading)
     unlabeled = chips.take(own.unlabeled[:: max(1, len(own.unlabeled) // MOST_HELD_OUT)])
     network.cut = torch.full_like(network.cut, middle_of(reading.scores(unlabeled, settings.propagation), reading.share))

@@ -93,12 +93,18 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         words = _origin_words(restored, inputs, optical_chips(layout, inputs.chip_set), chips, is_federated)
         words += _other_here(job, restored, chips, inputs)
     run = replace(
-        inputs.facts(card["method"], card["preset"], method.score_type, threshold), settings=asdict(restored.settings),
-        device=name_of(best_device()), types=restored.types, types_from=_types_from(restored), is_ordinal=restored.is_ordinal,
-        views=_views_learned(restored), federation=_federation(found), from_model=None if trained_on or is_federated else _from_model(found),
+        inputs.facts(card["method"], card["preset"], method.score_type, threshold),
+        settings=asdict(restored.settings),
+        device=name_of(best_device()),
+        types=restored.types,
+        types_from=_types_from(restored),
+        is_ordinal=restored.is_ordinal,
+        views=_views_learned(restored),
+        federation=_federation(found),
+        from_model=None if trained_on or is_federated else _from_model(found),
         warnings=(*words, *other_scaling),
         place=place_unused(method, restored.settings, "a model alone scores buildings one by one"),
-    )  # fmt: skip
+    )
     if not is_start:
         run = replace(run, start_k=None)
     if trained_on:

@@ -192,10 +192,20 @@ def _one_draw(
         scores, called = scene.ranked() if method == RANKER else scene.trained(method, preset, overrides)
         truth = scene.truth[drawn.test]
         yield Outcome(
-            setting.name, method, _preset(method, preset), seed, len(drawn.positive), len(drawn.unlabeled), len(truth),
-            int(truth.sum()), metrics.auc(scores, truth), metrics.average_precision(scores, truth),
-            float(accuracy_score(truth, called)), float(f1_score(truth, called, zero_division=np.nan)), round(time.process_time() - began, 2),
-        )  # fmt: skip
+            setting.name,
+            method,
+            _preset(method, preset),
+            seed,
+            len(drawn.positive),
+            len(drawn.unlabeled),
+            len(truth),
+            int(truth.sum()),
+            metrics.auc(scores, truth),
+            metrics.average_precision(scores, truth),
+            float(accuracy_score(truth, called)),
+            float(f1_score(truth, called, zero_division=np.nan)),
+            round(time.process_time() - began, 2),
+        )
 
 
 class _Draw:

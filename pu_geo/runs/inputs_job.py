@@ -152,10 +152,21 @@ class RunInputs:
     def facts(self, method: str, preset: str, score_type: str, threshold: float) -> RunFacts:
         """Return what these inputs say of a run; `train.finish` adds what its scores say."""
         return RunFacts(
-            method, preset, self.chip_set, self.pu.at_event, int(self.pu.is_positive.sum()), int(self.is_unlabeled.sum()),
-            score_type, threshold, start_k=0, n_accepted=self.n_accepted, n_hidden=self.n_hidden, feature_set=self.feature_set,
-            feature_maker=self.feature_maker, views=tuple(view.name for view in self.layers),
-        )  # fmt: skip
+            method,
+            preset,
+            self.chip_set,
+            self.pu.at_event,
+            int(self.pu.is_positive.sum()),
+            int(self.is_unlabeled.sum()),
+            score_type,
+            threshold,
+            start_k=0,
+            n_accepted=self.n_accepted,
+            n_hidden=self.n_hidden,
+            feature_set=self.feature_set,
+            feature_maker=self.feature_maker,
+            views=tuple(view.name for view in self.layers),
+        )
 
     def prior(self) -> float | None:
         """Guess the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.

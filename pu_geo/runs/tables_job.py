@@ -73,37 +73,63 @@ def _harvey(prior: float, n_positive: int) -> Setting:
 
 TABLES: dict[str, Table] = {
     "fmnist": Table(
-        "Fashion-MNIST (PUCL, Table 1)", binary_files.read_fmnist, "the folder with train-images-idx3-ubyte.gz",
-        (_pucl("FMNIST-I", binary_files.FMNIST, (1, 4, 7), "91.8 ± 0.8 (ResNet-18)"),
-         _pucl("FMNIST-II", binary_files.FMNIST, (0, 2, 3, 5, 6, 8, 9), "89.2 ± 0.3 (ResNet-18)")),
+        "Fashion-MNIST (PUCL, Table 1)",
+        binary_files.read_fmnist,
+        "the folder with train-images-idx3-ubyte.gz",
+        (
+            _pucl("FMNIST-I", binary_files.FMNIST, (1, 4, 7), "91.8 ± 0.8 (ResNet-18)"),
+            _pucl("FMNIST-II", binary_files.FMNIST, (0, 2, 3, 5, 6, 8, 9), "89.2 ± 0.3 (ResNet-18)"),
+        ),
     ),
     "cifar10": Table(
-        "CIFAR-10 (NcPU, Table 1; PUCL, Table 1)", binary_files.read_cifar10, "the folder cifar-10-batches-bin",
-        (Setting("CIFAR-10", _names(binary_files.CIFAR_10, (0, 1, 8, 9)), True, 1000, 40_000, 0.4, "natural",
-                 {"ncpu": "OA 97.36, F1 96.67"}),
-         _pucl("CIFAR-II", binary_files.CIFAR_10, (2, 3, 4, 5, 6, 7), "")),
+        "CIFAR-10 (NcPU, Table 1; PUCL, Table 1)",
+        binary_files.read_cifar10,
+        "the folder cifar-10-batches-bin",
+        (
+            Setting(
+                "CIFAR-10",
+                _names(binary_files.CIFAR_10, (0, 1, 8, 9)),
+                True,
+                1000,
+                40_000,
+                0.4,
+                "natural",
+                {"ncpu": "OA 97.36, F1 96.67"},
+            ),
+            _pucl("CIFAR-II", binary_files.CIFAR_10, (2, 3, 4, 5, 6, 7), ""),
+        ),
     ),
     "cifar100": Table(
-        "CIFAR-100 (NcPU, Table 1)", binary_files.read_cifar100, "the folder cifar-100-binary",
+        "CIFAR-100 (NcPU, Table 1)",
+        binary_files.read_cifar100,
+        "the folder cifar-100-binary",
         (Setting("CIFAR-100", ANIMALS, True, 1000, 40_000, 0.5, "natural"),),
     ),
     "stl10": Table(
-        "STL-10 (NcPU, Table 1)", binary_files.read_stl10, "the folder stl10_binary",
+        "STL-10 (NcPU, Table 1)",
+        binary_files.read_stl10,
+        "the folder stl10_binary",
         (Setting("STL-10", _names(binary_files.STL_10, (0, 2, 3, 8, 9)), True, 1000, 90_000, None, "natural"),),
     ),
     "abcd": Table(
-        "ABCD (NcPU, Table 1)", chip_files.read_abcd, "ABCD's folder resized",
+        "ABCD (NcPU, Table 1)",
+        chip_files.read_abcd,
+        "ABCD's folder resized",
         (Setting("ABCD", ("washed-away",), True, 300, 4000, 0.5, published={"ncpu": "OA 91.10, F1 91.21"}),),
     ),
     "xbd": Table(
-        "xBD (NcPU, Table 1)", chip_files.read_xbd, "the folder that holds train/ and test/, or one with images/ and labels/",
+        "xBD (NcPU, Table 1)",
+        chip_files.read_xbd,
+        "the folder that holds train/ and test/, or one with images/ and labels/",
         (Setting("xBD", ("major-damage", "destroyed"), True, 500, 20_000, 0.4, published={"ncpu": "OA 87.60, F1 64.84"}),),
     ),
     "harvey": Table(
-        "Hurricane Harvey chips, region A, split by place", chip_files.read_chips, "region_A.zip or its folder",
+        "Hurricane Harvey chips, region A, split by place",
+        chip_files.read_chips,
+        "region_A.zip or its folder",
         tuple(_harvey(prior, n) for prior in (0.5, 0.4, 0.05) for n in (30, 300) if n < 1500 * prior),
     ),
-}  # fmt: skip
+}
 
 
 def split(data: ClassifiedChips, setting: Setting, seed: int) -> PUSplit:
@@ -182,8 +208,10 @@ def _read_project(folder: Path, field: str, exclude: frozenset[str]) -> Classifi
     values = [truth.get(building) for building in chip_facts(layout, chip_set)["building_ids"]]
     found = {str(value) for value in values if value is not None}
     if unknown := sorted(exclude - found):
-        raise DatasetError(f"No footprint says {unknown[0]!r} in {field!r}; they say {', '.join(sorted(found)) or 'nothing'}.",
-                           "Correct --exclude, or leave it out.")  # fmt: skip
+        raise DatasetError(
+            f"No footprint says {unknown[0]!r} in {field!r}; they say {', '.join(sorted(found)) or 'nothing'}.",
+            "Correct --exclude, or leave it out.",
+        )
     names = tuple(sorted(found - exclude))
     if not names:
         there = ", ".join(sorted({name for row in table.attributes for name in row})) or "none"

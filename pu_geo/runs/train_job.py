@@ -128,10 +128,17 @@ def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> dict[str, obje
         when_scoring=partial(_begin_scoring, job),
     )  # fmt: skip
     facts = replace(
-        inputs.facts(request.method, request.preset, card.score_type, fitted.threshold), seed=seed,
-        settings=asdict(fitted.settings), device=named, warnings=tuple(run.warnings), place=fitted.place, types=fitted.types,
-        types_from=inputs.types_from if fitted.types else None, is_ordinal=bool(fitted.types) and data.is_ordinal, views=tuple(view.name for view in data.views),
-    )  # fmt: skip
+        inputs.facts(request.method, request.preset, card.score_type, fitted.threshold),
+        seed=seed,
+        settings=asdict(fitted.settings),
+        device=named,
+        warnings=tuple(run.warnings),
+        place=fitted.place,
+        types=fitted.types,
+        types_from=inputs.types_from if fitted.types else None,
+        is_ordinal=bool(fitted.types) and data.is_ordinal,
+        views=tuple(view.name for view in data.views),
+    )
     arrays = {
         "scores": fitted.scores, "embeddings": fitted.embeddings, "scores_alone": fitted.scores_alone,
         runs.TYPE_SCORES: fitted.type_scores,

@@ -74,8 +74,13 @@ def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> 
 
 
 def with_former_ids(
-    table: FootprintTable, former: Mapping[str, bytes], grid: Grid, *, rows: Ints | None = None, shift_m: tuple[float, float] = (0.0, 0.0)
-) -> tuple[FootprintTable, list[str]]:  # fmt: skip
+    table: FootprintTable,
+    former: Mapping[str, bytes],
+    grid: Grid,
+    *,
+    rows: Ints | None = None,
+    shift_m: tuple[float, float] = (0.0, 0.0),
+) -> tuple[FootprintTable, list[str]]:
     """Give buildings that stand where removed ones stood the ids of those, and return these ids.
 
     Args:

@@ -18,9 +18,12 @@ KINDS: tuple[LayerKind, ...] = get_args(LayerKind)
 WHEN: Mapping[str, When] = {"pre": "pre", "post": "post", "none": ""}
 WHEN_WORDS: Mapping[str, str] = {"pre": "before the event", "post": "after the event", "": "of no date"}
 KIND_WORDS: Mapping[LayerKind, str] = {
-    "sar-db": "SAR in decibels", "sar-amplitude": "SAR amplitude, read as 20 log10 of it, in decibels", "elevation": "elevation in meters",
-    "proxy": "damage proxy map", "other": "no known unit",
-}  # fmt: skip
+    "sar-db": "SAR in decibels",
+    "sar-amplitude": "SAR amplitude, read as 20 log10 of it, in decibels",
+    "elevation": "elevation in meters",
+    "proxy": "damage proxy map",
+    "other": "no known unit",
+}
 COARSE_STEP: Mapping[LayerKind, float] = {"elevation": 0.5, "sar-db": 0.25, "sar-amplitude": 0.25}
 """What one of 256 steps may mean, in the layer's unit, before a note says that small changes are lost."""
 _USED = {"Learned from": True, "In the chips, and not used": False}
@@ -143,12 +146,19 @@ def in_chips(facts: Mapping[str, Any], learned: Collection[str]) -> list[dict[st
         about = {"kind": "other", "unit": "", "dtype": "", "nodata": None, "files": [], **facts["scaling"][view.name]}
         pairs = tuple((float(low), float(high)) for low, high in about["bands"])
         what = f"{WHEN_WORDS[view.when]}, {KIND_WORDS[about['kind']]}, {scaling_words(pairs, about['unit'])}"
-        found.append({
-            "name": view.name, "when": view.when, **{name: about[name] for name in ("kind", "unit", "dtype", "nodata", "files")},
-            "bands": len(pairs), "scaling": about["bands"], "n_missing": missing[view.name],
-            "n_without_any": n_none if view.name in learned else 0, "is_used": view.name in learned,
-            "words": f"{view.name} ({what}; {missing_words(view.name, missing[view.name], len(facts['building_ids']))})",
-        })  # fmt: skip
+        found.append(
+            {
+                "name": view.name,
+                "when": view.when,
+                **{name: about[name] for name in ("kind", "unit", "dtype", "nodata", "files")},
+                "bands": len(pairs),
+                "scaling": about["bands"],
+                "n_missing": missing[view.name],
+                "n_without_any": n_none if view.name in learned else 0,
+                "is_used": view.name in learned,
+                "words": f"{view.name} ({what}; {missing_words(view.name, missing[view.name], len(facts['building_ids']))})",
+            }
+        )
     return found
 
 
@@ -168,12 +178,21 @@ def all_words(found: Sequence[Mapping[str, Any]]) -> str:
 def as_row(layer: Layer, n_without: int | None, n_buildings: int) -> dict[str, Any]:
     """Return a layer as JSON, see `rows`."""
     return {
-        "name": layer.name, "when": layer.when, "kind": layer.kind, "files": [scene.path for scene in layer.scenes],
-        "bands": layer.bands, "dtype": layer.scenes[0].dtype, "unit": layer.unit, "scaling": [[*pair] for pair in layer.scaling],
-        "steps": [float(f"{step:.3g}") for step in layer.steps], "nodata": layer.nodata,
-        "gsd_m": max(scene.gsd_m for scene in layer.scenes), "n_missing": n_without, "n_buildings": n_buildings,
+        "name": layer.name,
+        "when": layer.when,
+        "kind": layer.kind,
+        "files": [scene.path for scene in layer.scenes],
+        "bands": layer.bands,
+        "dtype": layer.scenes[0].dtype,
+        "unit": layer.unit,
+        "scaling": [[*pair] for pair in layer.scaling],
+        "steps": [float(f"{step:.3g}") for step in layer.steps],
+        "nodata": layer.nodata,
+        "gsd_m": max(scene.gsd_m for scene in layer.scenes),
+        "n_missing": n_without,
+        "n_buildings": n_buildings,
         "words": words_of(layer, n_without, n_buildings),
-    }  # fmt: skip
+    }
 
 
 def words_of(layer: Layer, n_without: int | None, n_buildings: int) -> str:

@@ -142,10 +142,19 @@ def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[
         if tiles := _pyramid(layout.layer_tiles(layer.name)):
             low, high = layer.scaling[0]
             lacks = missing.get(layer.name, []) if chips and freshness.is_of_now(chips, layer) else []
-            found.append({
-                "name": layer.name, "when": layer.when, "n_bands": layer.bands, "is_gray": layer.bands < 3, "low": low, "high": high,
-                "unit": layer.unit, "missing": lacks, **tiles,
-            })  # fmt: skip
+            found.append(
+                {
+                    "name": layer.name,
+                    "when": layer.when,
+                    "n_bands": layer.bands,
+                    "is_gray": layer.bands < 3,
+                    "low": low,
+                    "high": high,
+                    "unit": layer.unit,
+                    "missing": lacks,
+                    **tiles,
+                }
+            )
     return found
 
 

@@ -187,9 +187,13 @@ def doubts(scenes: Sequence[Scene], folder: Path) -> list[tuple[str, str]]:
     found += [("dates", words) for words in (_late(pre, post),) if words]
     for one in pre:
         found += [
-            ("pictures", f"{one.scene_id} and {other.scene_id} are one and the same picture, {Path(one.path).name}: it shows no change.")
-            for other in post if other.sha256 and other.sha256 == one.sha256
-        ]  # fmt: skip
+            (
+                "pictures",
+                f"{one.scene_id} and {other.scene_id} are one and the same picture, {Path(one.path).name}: it shows no change.",
+            )
+            for other in post
+            if other.sha256 and other.sha256 == one.sha256
+        ]
     return [*found, *assumed(scenes)]
 
 

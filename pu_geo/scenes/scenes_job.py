@@ -159,9 +159,13 @@ def drawn(job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *,
     of_role = {role: [scene for scene in scenes if scene.role == role] for role in ("post", "pre")}
     wanted = [(fresh / role, f"the {role} scenes", some) for role, some in of_role.items() if some]
     wanted += [
-        (fresh / job.layout.layer_tiles(layer.name).relative_to(job.layout.quicklooks), f"layer {layer.name}", shown_bands(layer.scenes))
+        (
+            fresh / job.layout.layer_tiles(layer.name).relative_to(job.layout.quicklooks),
+            f"layer {layer.name}",
+            shown_bands(layer.scenes),
+        )
         for layer in store.call(job.layout, contents.layers)
-    ]  # fmt: skip
+    ]
     for i, (folder, words, some) in enumerate(wanted):
         report = job.part(0.2 + 0.8 * i / len(wanted), 0.2 + 0.8 * (i + 1) / len(wanted), f"map tiles of {words}")
         with Mosaic(some, grid, fills=fresh / FILLS) as mosaic:

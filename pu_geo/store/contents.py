@@ -406,9 +406,15 @@ def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collecti
     wanted = set(ids)
     kept = [i for i, building in enumerate(table.building_ids) if building in wanted]
     rows = [
-        (blob, float(table.area_m2[i]), table.source, json.dumps(dict(table.attributes[i]), ensure_ascii=False), table.building_ids[i])
+        (
+            blob,
+            float(table.area_m2[i]),
+            table.source,
+            json.dumps(dict(table.attributes[i]), ensure_ascii=False),
+            table.building_ids[i],
+        )
         for i, blob in zip(kept, _blobs(db, [table.wkb[i] for i in kept]), strict=True)
-    ]  # fmt: skip
+    ]
     change = "UPDATE footprints SET geom = ?, area_m2 = ?, source_footprint = ?, attributes = ? WHERE building_id = ?"
     db.executemany(change, rows)
     note_footprints(db)

@@ -94,10 +94,22 @@ def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, 
             ).fetchone()
             wrong = _taken(one, stored[1:]) if stored else _problem(db, one, numbers) or unknown_building(db, one.op)
             if not wrong:
-                numbers[one.event] = int(stored[0]) if stored else insert(db, {
-                    **_row(one, numbers), "imported_by": importer, "at": now(), "origin_at": utc(one.op.at), "origin_kind": one.kind,
-                    "kind": "import", "act": act,
-                })  # fmt: skip
+                numbers[one.event] = (
+                    int(stored[0])
+                    if stored
+                    else insert(
+                        db,
+                        {
+                            **_row(one, numbers),
+                            "imported_by": importer,
+                            "at": now(),
+                            "origin_at": utc(one.op.at),
+                            "origin_kind": one.kind,
+                            "kind": "import",
+                            "act": act,
+                        },
+                    )
+                )
             acks.append(Ack(one.op.op, None if wrong else numbers[one.event], wrong))
     return acks
 
@@ -118,12 +130,26 @@ def rebuild(db: sqlite3.Connection, past: Iterable[PastEvent]) -> str | None:
             at, stored_at = utc(op.at), utc(one.stored_at or op.at)
         except (ValueError, OverflowError):
             return f"event {one.event} has no time with a time zone."
-        wrong = unknown_building(db, op) or log.store(db, one, {
-            "event": one.event, "op": op.op, "building_id": op.building_id, **details(op), "analyst": op.analyst, "at": stored_at,
-            "origin_at": None if at == stored_at else at, "origin_kind": None if one.kind == kind else one.kind,
-            "imported_by": one.imported_by or None, "screen": op.screen, "kind": kind, "undoes": one.undoes, "answer": one.answer,
-            "act": one.act or op.op,
-        })  # fmt: skip
+        wrong = unknown_building(db, op) or log.store(
+            db,
+            one,
+            {
+                "event": one.event,
+                "op": op.op,
+                "building_id": op.building_id,
+                **details(op),
+                "analyst": op.analyst,
+                "at": stored_at,
+                "origin_at": None if at == stored_at else at,
+                "origin_kind": None if one.kind == kind else one.kind,
+                "imported_by": one.imported_by or None,
+                "screen": op.screen,
+                "kind": kind,
+                "undoes": one.undoes,
+                "answer": one.answer,
+                "act": one.act or op.op,
+            },
+        )
         if wrong:
             return wrong
     return None
@@ -161,9 +187,16 @@ def _past_event(row: Row) -> PastEvent:
     types = {name: json.loads(row[name]) for name in ("damage_types", "absent_types")}
     at = row["at"] if row["origin_at"] is None else row["origin_at"]
     return PastEvent(
-        row["event"], LabelOp(row["op"], row["building_id"], at=at, **types, **{name: row[name] for name in names}),
-        row["origin_kind"] or row["kind"], row["undoes"], row["answer"], row["act"], row["imported_by"] or "", row["at"], row["kind"],
-    )  # fmt: skip
+        row["event"],
+        LabelOp(row["op"], row["building_id"], at=at, **types, **{name: row[name] for name in names}),
+        row["origin_kind"] or row["kind"],
+        row["undoes"],
+        row["answer"],
+        row["act"],
+        row["imported_by"] or "",
+        row["at"],
+        row["kind"],
+    )
 
 
 def _taken(one: PastEvent, stored: tuple[str, str, str]) -> str | None:

@@ -32,9 +32,14 @@ _TEXTS = (
     "footprints",
 )
 _JSON = (
-    ("scene", "facts"), ("run", "facts"), ("decision", "facts"), ("choice", "value"), ("label_event", "damage_types"), ("label_event", "absent_types"),
+    ("scene", "facts"),
+    ("run", "facts"),
+    ("decision", "facts"),
+    ("choice", "value"),
+    ("label_event", "damage_types"),
+    ("label_event", "absent_types"),
     ("footprints", "attributes"),
-)  # fmt: skip
+)
 _AT_ONCE = 5_000  # rows whose texts are joined
 _LAST_AND_GIVEN = """
     SELECT (SELECT ifnull(max(event), 0) FROM label_event), ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'label_event'

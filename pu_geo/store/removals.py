@@ -122,9 +122,16 @@ def removed_versions(db: sqlite3.Connection) -> list[int]:
 
 
 def remove(
-    layout: Layout, kind: Kind, name: str, *, analyst: str, facts: Mapping[str, Any],
-    change: Callable[[sqlite3.Connection], None] | None = None, files: Sequence[str] = (), new: Mapping[str, Path] | None = None,
-) -> Removal:  # fmt: skip
+    layout: Layout,
+    kind: Kind,
+    name: str,
+    *,
+    analyst: str,
+    facts: Mapping[str, Any],
+    change: Callable[[sqlite3.Connection], None] | None = None,
+    files: Sequence[str] = (),
+    new: Mapping[str, Path] | None = None,
+) -> Removal:
     """Carry out a removal, or a replacement.
 
     Args:

@@ -23,13 +23,18 @@ _RULES = (  # words, filter, fill; what nobody can know is hatched
     ("Confirmed by a person", "\"label\" = 'positive'", {"color": "213,94,0,220"}),
     ("Not damaged, by a person", "\"label\" = 'not_damaged'", {"color": "0,114,178,150"}),
     (
-        "Not assessed", '"assessed" = 0 AND ("label" IS NOT NULL OR "run_id" IS NOT NULL)',
+        "Not assessed",
+        '"assessed" = 0 AND ("label" IS NOT NULL OR "run_id" IS NOT NULL)',
         {"color": "138,138,138,255", "style": "b_diagonal"},
     ),
     ("Flagged by score", f"{_LIT}\"damage_binary\" = 'damaged'", {"color": "230,159,0,217"}),
-    ("Not flagged (no proof of an intact building)", f"{_LIT}\"damage_binary\" = 'not_flagged'", {"color": "180,180,180,153"}),
+    (
+        "Not flagged (no proof of an intact building)",
+        f"{_LIT}\"damage_binary\" = 'not_flagged'",
+        {"color": "180,180,180,153"},
+    ),
     ("No score yet", '"label" IS NULL AND "run_id" IS NULL', {"style": "no", "color": "0,0,0,0"}),
-)  # fmt: skip
+)
 _OUTLINE = {"outline_color": "51,51,51,255", "outline_style": "solid", "outline_width": "0.1", "outline_width_unit": "MM"}
 
 

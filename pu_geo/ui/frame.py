@@ -249,13 +249,24 @@ def _draw_damage(layout: Layout, problem: str) -> None:
         st.error(f"**{texts.DAMAGED}**\n\n{plain(problem)}", icon=":material/error:")
         with st.container(horizontal=True):
             press(
-                texts.restore(backup.made_at if backup else ""), partial(_restore_damaged, layout), key="restore-damaged", type="primary",
-                icon=":material/restore:", help=texts.RESTORE_HELP, disabled=backup is None,
-            )  # fmt: skip
+                texts.restore(backup.made_at if backup else ""),
+                partial(_restore_damaged, layout),
+                key="restore-damaged",
+                type="primary",
+                icon=":material/restore:",
+                help=texts.RESTORE_HELP,
+                disabled=backup is None,
+            )
             st.download_button(
-                texts.SAVE_LABELS, lambda: recovery.labels_of_journal(layout)[0], texts.LABELS_FILE, "text/csv", on_click="ignore",
-                key="save-labels", icon=":material/download:", help=texts.SAVE_LABELS_HELP,
-            )  # fmt: skip
+                texts.SAVE_LABELS,
+                lambda: recovery.labels_of_journal(layout)[0],
+                texts.LABELS_FILE,
+                "text/csv",
+                on_click="ignore",
+                key="save-labels",
+                icon=":material/download:",
+                help=texts.SAVE_LABELS_HELP,
+            )
 
 
 def _restore_damaged(layout: Layout) -> None:

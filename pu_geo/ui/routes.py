@@ -69,9 +69,11 @@ class _Count(IntegerConvertor):
 
 
 _PARTS: dict[str, Convertor[Any]] = {
-    "token": _Text("[A-Za-z0-9_-]{1,80}"), "word": _Text("[a-z0-9_-]{1,64}"), "layer": _Text("(?:pre|post|layers/[a-z0-9_-]{1,64})"),
+    "token": _Text("[A-Za-z0-9_-]{1,80}"),
+    "word": _Text("[a-z0-9_-]{1,64}"),
+    "layer": _Text("(?:pre|post|layers/[a-z0-9_-]{1,64})"),
     "count": _Count(),
-}  # fmt: skip
+}
 
 
 def _file(layout: Layout, *parts: str) -> Path | None:

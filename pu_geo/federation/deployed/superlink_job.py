@@ -56,10 +56,17 @@ APP_ID = "pu-geo/federation"
 FLEET = frozenset(
     f"/v1/fleet/{verb}"
     for verb in (
-        "activate-node", "deactivate-node", "send-node-heartbeat", "pull-messages", "push-messages", "get-run", "push-object",
-        "pull-object", "confirm-message-received",
+        "activate-node",
+        "deactivate-node",
+        "send-node-heartbeat",
+        "pull-messages",
+        "push-messages",
+        "get-run",
+        "push-object",
+        "pull-object",
+        "confirm-message-received",
     )
-)  # fmt: skip
+)
 MAX_BODY = 1 << 28
 """Bytes of one request; Flower cuts arrays into pieces that are smaller."""
 MAX_MESSAGE, MAX_OBJECTS = 1 << 30, 5000
@@ -183,10 +190,17 @@ class SuperLink:
         self.state = flower.state.linkstate_factory.state()
         self.gate = Gate(flower, set())
         config = uvicorn.Config(
-            cast(Any, self.gate), log_level="error", access_log=False, lifespan="on", ws="none", timeout_keep_alive=75,
-            timeout_graceful_shutdown=1, ssl_certfile=str(tls / credentials.SERVER), ssl_keyfile=str(tls / credentials.SERVER_KEY),
+            cast(Any, self.gate),
+            log_level="error",
+            access_log=False,
+            lifespan="on",
+            ws="none",
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=1,
+            ssl_certfile=str(tls / credentials.SERVER),
+            ssl_keyfile=str(tls / credentials.SERVER_KEY),
             server_header=False,
-        )  # fmt: skip
+        )
         config.load()
         if config.ssl is not None:
             config.ssl.minimum_version = _LEAST_TLS

@@ -44,9 +44,19 @@ MAX_UNPACKED_BYTES = 2_000_000_000  # of a zip
 MAX_RATIO, RATIO_FROM_BYTES = 300, 64_000_000  # tables of blanks shrink to a hundredth, an archive bomb to a thousandth
 PARTS, NEEDED_PARTS = (".shp", ".shx", ".dbf", ".prj", ".cpg"), (".shx", ".dbf")
 _DAMAGE = (
-    ValueError, RuntimeError, OSError, LookupError, TypeError, AttributeError, EOFError,  # RuntimeError: GDAL's, PROJ's, passwords
-    csv.Error, sqlite3.Error, struct.error, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
+    ValueError,
+    RuntimeError,
+    OSError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    EOFError,  # RuntimeError: GDAL's, PROJ's, passwords
+    csv.Error,
+    sqlite3.Error,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 _CRS_COLUMNS = ("epsg", "srid", "crs")
 _SRID = re.compile(r"\s*SRID=(\d{1,6});", re.IGNORECASE)  # "extended" WKT of PostGIS
 _LONG_NUMBER = re.compile(rb"[:\[,]\s*-?\d{19,}\s*[,}\]]")

@@ -117,9 +117,11 @@ def _joined(areas: Areas, level: int) -> Areas:
         f"{len(of_area):,} areas of the file have {len(rows):,} codes and names of level {level}; those of one were joined."
     )
     return Areas(
-        [areas.names[row] for row in rows], [areas.pcodes[row] for row in rows], [bytes(one) for one in shapely.to_wkb(union, byte_order=1)],
+        [areas.names[row] for row in rows],
+        [areas.pcodes[row] for row in rows],
+        [bytes(one) for one in shapely.to_wkb(union, byte_order=1)],
         (*areas.notes, words),
-    )  # fmt: skip
+    )
 
 
 def read_polygons(path: Path | str, grid: Grid, *, crs: str | None = None) -> FootprintTable:

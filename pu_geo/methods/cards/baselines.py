@@ -121,8 +121,13 @@ _PAPER = {
     "batch_size": 256, "positive_share": 0.05, "optimizer": "sgd", "lr": 1e-3, "weight_decay": 1e-3, "surrogate": "sigmoid",
 }  # fmt: skip
 _PAPER_PAIRS = {
-    **_PAPER, "rep_weight": 100.0, "agreement": 0.2, "embedding_dim": 128, "projection_hidden": 2048, "prediction_hidden": 512,
-}  # fmt: skip
+    **_PAPER,
+    "rep_weight": 100.0,
+    "agreement": 0.2,
+    "embedding_dim": 128,
+    "projection_hidden": 2048,
+    "prediction_hidden": 512,
+}
 _ORDER = "Its scores order buildings; they are no probabilities."
 _PRIOR = (
     "At least 5 damaged buildings, better 30, and the share damaged among those not reviewed, which labels can only guess."

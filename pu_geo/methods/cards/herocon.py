@@ -72,7 +72,12 @@ CARD = MethodCard(
     presets={
         "quick": {},
         "standard": {
-            **STANDARD, "max_steps": 3000, "optimizer": "adamw", "lr": 1e-4, "weight_decay": 0.1, "embedding_dim": 128,
+            **STANDARD,
+            "max_steps": 3000,
+            "optimizer": "adamw",
+            "lr": 1e-4,
+            "weight_decay": 0.1,
+            "embedding_dim": 128,
         },
     },
     entry="pu_geo.methods.herocon:fit",
@@ -82,4 +87,4 @@ CARD = MethodCard(
     uses_types=True,
     several_types=True,
     takes_layers=True,
-)  # fmt: skip
+)

@@ -25,9 +25,11 @@ class PropagationSettings(NetworkSettings):
         min=0.0, max=0.5,
     )  # fmt: skip
     even_share: float = setting(
-        0.2, "Damaged share at which whitened and propagated scores count the same, as far as held-out clicks do not say else.",
-        min=0.001, max=1.0,
-    )  # fmt: skip
+        0.2,
+        "Damaged share at which whitened and propagated scores count the same, as far as held-out clicks do not say else.",
+        min=0.001,
+        max=1.0,
+    )
     n_neighbors: int = setting(10, "Chips that each one is tied to (k).", min=1, max=200)
     propagation: float = setting(
         0.98, "How far scores travel from neighbor to neighbor (alpha); 0 not at all.", min=0.0, max=0.999

@@ -157,9 +157,13 @@ _MOST_ENCODED = 4
 
 
 def labels_once(
-    token: str, geometry_v: str, at: Moment, labels: Mapping[str, Label], details: Callable[[], Mapping[str, Mapping[str, Any]]],
+    token: str,
+    geometry_v: str,
+    at: Moment,
+    labels: Mapping[str, Label],
+    details: Callable[[], Mapping[str, Mapping[str, Any]]],
     positions: Mapping[str, int],
-) -> Encoded:  # fmt: skip
+) -> Encoded:
     """Write labels and details for the browser, once for each label event: hundreds of thousands take a second.
 
     Args:

@@ -34,11 +34,23 @@ from pu_geo.ui.routes import PREFIX, bundle_url
 
 
 def project_view(
-    layout: Layout, *, key: str, panes: Sequence[Literal["map", "wall"]] = ("map", "wall"), run_id: str | None = None, event: int | None = None,
-    queue: StoredQueue | None = None, on_queue: Callable[[str], object] | None = None, is_assessment: bool = False, score_id: str | None = None,
-    threshold: float | None = None, color_by: str = "labels", types: Sequence[str] = (), conflicts: Collection[str] | None = None,
-    scatter: Scatter | None = None, flagging: Flagging | None = None,
-) -> None:  # fmt: skip
+    layout: Layout,
+    *,
+    key: str,
+    panes: Sequence[Literal["map", "wall"]] = ("map", "wall"),
+    run_id: str | None = None,
+    event: int | None = None,
+    queue: StoredQueue | None = None,
+    on_queue: Callable[[str], object] | None = None,
+    is_assessment: bool = False,
+    score_id: str | None = None,
+    threshold: float | None = None,
+    color_by: str = "labels",
+    types: Sequence[str] = (),
+    conflicts: Collection[str] | None = None,
+    scatter: Scatter | None = None,
+    flagging: Flagging | None = None,
+) -> None:
     """Show a project's buildings on a map and a chip wall, and take labels; nothing where there is nothing to draw yet.
 
     Args:
@@ -114,10 +126,13 @@ def project_view(
     if flagging:
         data["flagging"] = {**encode_flagging(flagging, positions), "stored": st.session_state.get(f"{key}:flag")}
     renderer()(
-        key=key, data=data, on_operations_change=lambda: take_message(key, on_queue),
-        on_selection_change=lambda: store_selection(key, positions), on_flag_change=lambda: take_flag(key, flagging, score_id),
+        key=key,
+        data=data,
+        on_operations_change=lambda: take_message(key, on_queue),
+        on_selection_change=lambda: store_selection(key, positions),
+        on_flag_change=lambda: take_flag(key, flagging, score_id),
         on_map_color_change=lambda: take_color(key, flagging),
-    )  # fmt: skip
+    )
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,15 @@ def menu_key(name: str) -> str:
 
 
 def button(
-    layout: Layout, kind: Kind, name: str, *, key: str, label: str = texts.REMOVE, paths: Sequence[str] = (), disabled: bool = False
-) -> None:  # fmt: skip
+    layout: Layout,
+    kind: Kind,
+    name: str,
+    *,
+    key: str,
+    label: str = texts.REMOVE,
+    paths: Sequence[str] = (),
+    disabled: bool = False,
+) -> None:
     """Draw a button that opens the dialog.
 
     Args:

@@ -54,8 +54,9 @@ def _figures(run_id: str, shown: DamageMap) -> None:
     if here is None:
         return
     both = (
-        (precision, texts.PRECISION_AT, texts.PRECISION_HELP, here.precision), (recall, texts.RECALL_AT, texts.RECALL_HELP, here.recall),
-    )  # fmt: skip
+        (precision, texts.PRECISION_AT, texts.PRECISION_HELP, here.precision),
+        (recall, texts.RECALL_AT, texts.RECALL_HELP, here.recall),
+    )
     for column, title, help_words, share in both:
         column.metric(title, share_words(share), border=True, help=help_words)
         column.caption(frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)))

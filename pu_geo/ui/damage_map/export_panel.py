@@ -75,8 +75,12 @@ def _confirm(run_id: str, shown: DamageMap) -> None:
     )  # fmt: skip
     profile_box = chosen.kept(layout, "profiles", "profiles", exporting.PROFILES)
     st.multiselect(
-        texts.PROFILES, list(exporting.PROFILES), format_func=exporting.PROFILES.__getitem__, help=texts.PROFILES_HELP, **profile_box
-    )  # fmt: skip
+        texts.PROFILES,
+        list(exporting.PROFILES),
+        format_func=exporting.PROFILES.__getitem__,
+        help=texts.PROFILES_HELP,
+        **profile_box,
+    )
     local = False
     if not has_place:
         st.caption(texts.NO_PLACE)
@@ -113,9 +117,12 @@ def _draw_summary(run_id: str, shown: DamageMap, number: int) -> None:
     )
     since = texts.FIELD_CHANGES_SINCE.format(version=f"v{number - 1}") if number > 1 else texts.FIELD_CHANGES
     fields = {
-        texts.FIELD_RUN: frame.plain(run_names.name(shown.layout, run_id)), texts.FIELD_THRESHOLD: basis, texts.TAB_TYPES: types,
-        texts.FIELD_AUDIT: frame.plain(shown.audit_words) or texts.WITHOUT_AUDIT, since: _changes(shown, number),
-    }  # fmt: skip
+        texts.FIELD_RUN: frame.plain(run_names.name(shown.layout, run_id)),
+        texts.FIELD_THRESHOLD: basis,
+        texts.TAB_TYPES: types,
+        texts.FIELD_AUDIT: frame.plain(shown.audit_words) or texts.WITHOUT_AUDIT,
+        since: _changes(shown, number),
+    }
     of_all = texts.OF_ALL.format(n=len(shown.classes), units=frame.plain(shown.units.full))
     gaps = (f"- {frame.plain(words)}" for words in shown.cannot_say)
     rows = (f"- {name}: {words}" for name, words in fields.items() if words)
@@ -162,13 +169,18 @@ def _draw_version(layout: Layout, version: Mapping[str, Any]) -> None:
     with st.container(border=True, gap="small"):
         st.markdown(f"**{name}** · {wording.when(version['made_at'])}")
         facts = texts.VERSION_FACTS.format(
-            run=frame.plain(version["run"]), threshold=version["threshold"], basis=f" ({frame.plain(choices.basis_words(origin))})",
+            run=frame.plain(version["run"]),
+            threshold=version["threshold"],
+            basis=f" ({frame.plain(choices.basis_words(origin))})",
             audit=texts.NOT_AUDITED.lower() if version["audit_id"] == "not audited" else texts.AUDITED,
-        )  # fmt: skip
+        )
         counts = texts.VERSION_COUNTS.format(
-            confirmed=version["confirmed"], flagged=version["flagged"] - version["confirmed"], not_assessed=version["not_assessed"],
-            n=version["n"], units=frame.plain(version["units"]),
-        )  # fmt: skip
+            confirmed=version["confirmed"],
+            flagged=version["flagged"] - version["confirmed"],
+            not_assessed=version["not_assessed"],
+            n=version["n"],
+            units=frame.plain(version["units"]),
+        )
         st.caption(f"{facts}  \n{counts}" + (f"  \n{frame.plain(version['words'])}" if version["words"] else ""))
         with st.container(horizontal=True, gap="small"):
             if exporting.REPORT in version["files"]:

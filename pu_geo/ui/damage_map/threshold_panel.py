@@ -101,12 +101,17 @@ def _scenes(shown: DamageMap) -> None:
             st.warning(frame.plain(row.doubt), icon=":material/visibility_off:")
         values = [
             {
-                "scene": row.scene_id or texts.NO_SCENE, "n": row.n, "n_assessed": row.n_assessed, "n_damaged": row.n_damaged,
-                "n_not_damaged": row.n_not_damaged, "n_flagged": row.n_flagged,
-                "flag_rate": None if row.flag_rate is None else wording.percent(row.flag_rate), "doubt": row.doubt or texts.NO_DOUBT,
+                "scene": row.scene_id or texts.NO_SCENE,
+                "n": row.n,
+                "n_assessed": row.n_assessed,
+                "n_damaged": row.n_damaged,
+                "n_not_damaged": row.n_not_damaged,
+                "n_flagged": row.n_flagged,
+                "flag_rate": None if row.flag_rate is None else wording.percent(row.flag_rate),
+                "doubt": row.doubt or texts.NO_DOUBT,
             }
             for row in rows
-        ]  # fmt: skip
+        ]
         st.dataframe(
             [{texts.SCENE_COLUMNS[name]: row[name] for name in texts.SCENE_COLUMNS} for row in values], hide_index=True
         )

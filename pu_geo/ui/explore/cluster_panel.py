@@ -120,13 +120,21 @@ def _table(found: Inspected) -> Cluster:
 
     rows = [
         {
-            texts.C_NAME: texts.called(one.name), texts.C_STATE: texts.MARKS[one.state], texts.C_SIZE: one.size, texts.C_DAMAGED: one.n_positive,
-            texts.C_LABELED: 100 * one.n_positive / one.size, texts.C_ESTIMATE: None if one.damaged is None else 100 * one.damaged,
-            texts.C_INTERVAL: _NONE if one.low is None or one.high is None else f"{100 * one.low:.0f}–{100 * one.high:.0f} %",
-            texts.C_SPREAD: one.spread[1], texts.C_SCORE: one.mean_score, texts.C_STABLE: one.stability,
+            texts.C_NAME: texts.called(one.name),
+            texts.C_STATE: texts.MARKS[one.state],
+            texts.C_SIZE: one.size,
+            texts.C_DAMAGED: one.n_positive,
+            texts.C_LABELED: 100 * one.n_positive / one.size,
+            texts.C_ESTIMATE: None if one.damaged is None else 100 * one.damaged,
+            texts.C_INTERVAL: _NONE
+            if one.low is None or one.high is None
+            else f"{100 * one.low:.0f}–{100 * one.high:.0f} %",
+            texts.C_SPREAD: one.spread[1],
+            texts.C_SCORE: one.mean_score,
+            texts.C_STABLE: one.stability,
         }
         for one in found.clusters
-    ]  # fmt: skip
+    ]
     number, c = st.column_config.NumberColumn, texts.C_HELP
     st.dataframe(
         rows, key=table, on_select=choose, selection_mode="single-row-required", hide_index=True,

@@ -38,9 +38,19 @@ _VECTORS = ["geojson", "json", "gpkg", "zip", "fgb", "parquet", "geoparquet", "c
 _CLUSTER = "imagery-cluster"
 _OF = "imagery-of"  # whose files the fields are about
 _WRITTEN = (
-    "post_paths", "pre_paths", "rgb_bands", "file_crs", "xbd_folder", "xbd_chosen", "scene_new_path", "layer_paths", "layer_name",
-    "footprint_path", "footprint_crs", "footprint_new_path",
-)  # fmt: skip
+    "post_paths",
+    "pre_paths",
+    "rgb_bands",
+    "file_crs",
+    "xbd_folder",
+    "xbd_chosen",
+    "scene_new_path",
+    "layer_paths",
+    "layer_name",
+    "footprint_path",
+    "footprint_crs",
+    "footprint_new_path",
+)
 _MOST_ACCOUNTS = 8
 _MOST_GROUPS = 4
 _ORDER: tuple[Step, ...] = ("scenes", "footprints", "align", "chips", "done")
@@ -348,10 +358,15 @@ def _layer_row(row: Mapping[str, Any]) -> dict[str, object]:
     lacks, n = row["n_missing"], row["n_buildings"]
     words = texts.NOT_IN_CHIPS if lacks is None else texts.SOME_LACK_IT.format(n=lacks, of=n) if lacks else texts.ALL_HAVE_IT
     return {
-        texts.LAYER: row["name"], texts.LAYER_WHEN: texts.LAYER_WHEN_OF[row["when"]], texts.LAYER_KIND: texts.LAYER_KINDS[row["kind"]],
-        texts.LAYER_FILES: len(row["files"]), texts.BANDS: row["bands"], texts.PIXEL: round(row["gsd_m"], 2),
-        texts.LAYER_LACKS: words, texts.LAYER_SCALING: layers.scaling_words([(a, b) for a, b in row["scaling"]], row["unit"]),
-    }  # fmt: skip
+        texts.LAYER: row["name"],
+        texts.LAYER_WHEN: texts.LAYER_WHEN_OF[row["when"]],
+        texts.LAYER_KIND: texts.LAYER_KINDS[row["kind"]],
+        texts.LAYER_FILES: len(row["files"]),
+        texts.BANDS: row["bands"],
+        texts.PIXEL: round(row["gsd_m"], 2),
+        texts.LAYER_LACKS: words,
+        texts.LAYER_SCALING: layers.scaling_words([(a, b) for a, b in row["scaling"]], row["unit"]),
+    }
 
 
 def _add_layer_form(layout: Layout, overview: Overview, is_running: bool) -> None:
@@ -376,9 +391,13 @@ def _add_layer_form(layout: Layout, overview: Overview, is_running: bool) -> Non
         )
         kind, nodata = st.columns(2)
         kind.selectbox(
-            texts.LAYER_KIND, list(texts.LAYER_KINDS), index=list(texts.LAYER_KINDS).index("other"), format_func=texts.LAYER_KINDS.__getitem__, key="layer_kind",
+            texts.LAYER_KIND,
+            list(texts.LAYER_KINDS),
+            index=list(texts.LAYER_KINDS).index("other"),
+            format_func=texts.LAYER_KINDS.__getitem__,
+            key="layer_kind",
             help=texts.LAYER_KIND_HELP,
-        )  # fmt: skip
+        )
         nodata.text_input(texts.LAYER_NODATA, key="layer_nodata", placeholder=texts.LAYER_NODATA_EXAMPLE)
     with st.container(horizontal=True):
         file_picker.browse_button(

@@ -85,8 +85,12 @@ LAYER_PATHS_HELP = "1 to 16 bands of uint8, uint16 or float32. Coordinate system
 LAYER_WHENS = {"post": "after the event", "pre": "before the event", "none": "of no date"}
 LAYER_WHEN_OF = {"post": "post", "pre": "pre", "": "no date"}
 LAYER_KINDS = {
-    "sar-db": "SAR in dB", "sar-amplitude": "SAR amplitude", "elevation": "elevation in m", "proxy": "damage proxy map", "other": "other",
-}  # fmt: skip
+    "sar-db": "SAR in dB",
+    "sar-amplitude": "SAR amplitude",
+    "elevation": "elevation in m",
+    "proxy": "damage proxy map",
+    "other": "other",
+}
 LAYER_KIND_HELP = "Names the unit. A SAR amplitude is read as 20 log10 of it, in decibels; 0 is no data then."
 LAYER_NODATA, LAYER_NODATA_EXAMPLE = "No-data value if missing", "-9999"
 ADD_LAYER, BROWSE_LAYER = "Add this layer", "Choose files of a layer"

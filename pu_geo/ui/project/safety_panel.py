@@ -38,9 +38,12 @@ def draw(layout: Layout) -> None:
                     folder = st.text_input(texts.RESTORE_TO, str(recovery.restored_folder(layout)), key=own)
                     frame.button(texts.RESTORE_NOW, lambda: _restored(layout, folder), key="restore-now", type="primary")
             frame.button(
-                texts.CHECK, lambda: jobs.start(layout, "doctor", {}), key="check-project", icon=":material/health_and_safety:",
+                texts.CHECK,
+                lambda: jobs.start(layout, "doctor", {}),
+                key="check-project",
+                icon=":material/health_and_safety:",
                 disabled=job_card.is_busy(layout, "safety"),
-            )  # fmt: skip
+            )
         job_card.watch(layout, "safety", body=_findings)
 
 

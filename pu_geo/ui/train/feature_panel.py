@@ -29,9 +29,13 @@ def draw(layout: Layout) -> None:
         is_busy = job_card.is_busy(layout, "features")
         which, button = st.columns([4, 1], vertical_alignment="bottom", gap="medium")
         methods = which.multiselect(
-            texts.COMPARED_METHODS, [*comparison.METHODS, *comparison.SLOW], list(comparison.METHODS), format_func=catalog.title,
-            key="compare-features-methods", help=texts.COMPARED_METHODS_HELP,
-        )  # fmt: skip
+            texts.COMPARED_METHODS,
+            [*comparison.METHODS, *comparison.SLOW],
+            list(comparison.METHODS),
+            format_func=catalog.title,
+            key="compare-features-methods",
+            help=texts.COMPARED_METHODS_HELP,
+        )
         frame.button(
             texts.COMPARE_BUTTON, lambda: comparison.start(layout, of, methods), key="compare-features-start", place=button,
             icon=":material/balance:", disabled=is_busy or not methods,

@@ -271,9 +271,13 @@ def _request(layout: Layout, now: Federation, path: str) -> None:
             st.caption(texts.IS_ADMITTED)
             return
         frame.button(
-            texts.ADMIT, partial(federating.admit, layout, now.id, asked, asks.fingerprint), key=f"admit-{_key_of(asks.fingerprint)}",
-            type="primary", icon=":material/how_to_reg:", help=texts.ADMIT_HELP,
-        )  # fmt: skip
+            texts.ADMIT,
+            partial(federating.admit, layout, now.id, asked, asks.fingerprint),
+            key=f"admit-{_key_of(asks.fingerprint)}",
+            type="primary",
+            icon=":material/how_to_reg:",
+            help=texts.ADMIT_HELP,
+        )
 
 
 def _cosines(now: Federation) -> None:
@@ -337,9 +341,15 @@ def _ledger(layout: Layout, shown: Federation) -> None:
         )
         st.caption(words.format(tensors=tensors, size=wording.size(total.bytes_here)))
     st.dataframe(
-        [{title: getattr(one, name) for name, title in texts.LEDGER_COLUMNS.items()} for one in found[: -_MOST_LINES - 1 : -1]],
-        hide_index=True, height=260, key=f"ledger-table-{shown.id}", alt=texts.LEDGER_ALT,
-    )  # fmt: skip
+        [
+            {title: getattr(one, name) for name, title in texts.LEDGER_COLUMNS.items()}
+            for one in found[: -_MOST_LINES - 1 : -1]
+        ],
+        hide_index=True,
+        height=260,
+        key=f"ledger-table-{shown.id}",
+        alt=texts.LEDGER_ALT,
+    )
     if len(found) > _MOST_LINES:
         st.caption(texts.LEDGER_NEWEST.format(shown=_MOST_LINES, n=f"{len(found):,}"))
     path = federating.ledger_file(layout, shown.id)
@@ -370,9 +380,14 @@ def _lead(layout: Layout) -> None:
         with st.popover(texts.SETTINGS, icon=":material/tune:", key="federation-settings"):
             plan = _plan(title, types, len(chosen), host)
     _start_button(
-        layout, texts.LEAD_BUTTON, lambda: federating.start(layout, federating.LEAD, federating.arguments_to_lead(layout, plan, chosen)), key="federation-lead", place=start, icon=":material/hub:",
+        layout,
+        texts.LEAD_BUTTON,
+        lambda: federating.start(layout, federating.LEAD, federating.arguments_to_lead(layout, plan, chosen)),
+        key="federation-lead",
+        place=start,
+        icon=":material/hub:",
         is_ready=bool(title.strip() and types),
-    )  # fmt: skip
+    )
 
 
 def _types_field(own: Sequence[OwnClass], key: str) -> list[str]:
@@ -406,9 +421,12 @@ def _plan(title: str, types: Sequence[str], n_held: int, host: str) -> Plan:
         help=texts.FEDERATION_DEADLINE_HELP,
     )
     kind = st.selectbox(
-        texts.FEDERATION_PRIVACY, list(texts.PRIVACY_NAMES), format_func=lambda name: texts.PRIVACY_NAMES[name], key="federation-privacy",
+        texts.FEDERATION_PRIVACY,
+        list(texts.PRIVACY_NAMES),
+        format_func=lambda name: texts.PRIVACY_NAMES[name],
+        key="federation-privacy",
         help=texts.FEDERATION_PRIVACY_HELP,
-    )  # fmt: skip
+    )
     privacy = usual.privacy
     if kind != "none":
         second = st.columns(2, gap="small")
@@ -474,9 +492,13 @@ def _join(layout: Layout) -> None:
     chosen = _own_fields(federating.own_classes(layout), agreed.classes[1:], key=f"join-{agreed.id}", gives_rest=False)
     is_same = st.checkbox(texts.FINGERPRINTS_MATCH, key=f"join-same-{_key_of(found.fingerprint)}")
     _start_button(
-        layout, texts.JOIN_BUTTON, lambda: federating.start_join(layout, path, chosen, found.fingerprint), key="federation-join",
-        icon=":material/group_add:", is_ready=is_same and bool(chosen),
-    )  # fmt: skip
+        layout,
+        texts.JOIN_BUTTON,
+        lambda: federating.start_join(layout, path, chosen, found.fingerprint),
+        key="federation-join",
+        icon=":material/group_add:",
+        is_ready=is_same and bool(chosen),
+    )
 
 
 def _simulate(layout: Layout) -> None:
@@ -502,6 +524,10 @@ def _simulate(layout: Layout) -> None:
     rounds = st.number_input(texts.FEDERATION_ROUNDS, 1, 10_000, Plan().rounds, key="trial-rounds", width=160)
     plan = Plan(title.strip(), rounds=int(rounds))
     _start_button(
-        layout, texts.SIMULATE_BUTTON, lambda: federating.start(layout, federating.SIMULATE, federating.arguments_to_simulate(layout, plan, held)), key="federation-simulate",
-        icon=":material/science:", is_ready=bool(title.strip() and chosen),
-    )  # fmt: skip
+        layout,
+        texts.SIMULATE_BUTTON,
+        lambda: federating.start(layout, federating.SIMULATE, federating.arguments_to_simulate(layout, plan, held)),
+        key="federation-simulate",
+        icon=":material/science:",
+        is_ready=bool(title.strip() and chosen),
+    )

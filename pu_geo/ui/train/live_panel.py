@@ -183,10 +183,13 @@ def _numbers(points: Sequence[Point]) -> list[str]:
 def _figure(title: str, points: Sequence[Point]) -> go.Figure:
     epochs = max(int(point.get("epochs", point["epoch"])) for point in points)
     return go.Figure().update_layout(
-        height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 46, "b": 0}, hovermode="x unified",
+        height=_HEIGHT_PX,
+        margin={"l": 0, "r": 0, "t": 46, "b": 0},
+        hovermode="x unified",
         title={"text": title, "font": {"size": 13}, "x": 0, "y": 0.98, "yanchor": "top"},
-        xaxis={"range": [0, epochs], "title": None}, legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 10}},
-    )  # fmt: skip
+        xaxis={"range": [0, epochs], "title": None},
+        legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 10}},
+    )
 
 
 def _line(

@@ -309,8 +309,13 @@ def draw_card(layout: Layout, found: Sequence[RunFacts]) -> None:
             row = st.container(horizontal=True)
             for name, (suffix, kind, write) in _FILES.items():
                 row.download_button(
-                    texts.DOWNLOAD.format(kind=name), write(card), f"{run.run_id}-card.{suffix}", kind, key=f"run-card-{suffix}",
-                    icon=":material/download:", on_click="ignore",
-                )  # fmt: skip
+                    texts.DOWNLOAD.format(kind=name),
+                    write(card),
+                    f"{run.run_id}-card.{suffix}",
+                    kind,
+                    key=f"run-card-{suffix}",
+                    icon=":material/download:",
+                    on_click="ignore",
+                )
             with st.container(border=True, height=520):
                 st.markdown(run_card.as_markdown(card, level=4))

@@ -394,6 +394,14 @@ LEDGER_NEWEST = "The newest {shown} of {n}; the file holds all."
 SAVE_LEDGER = "Save the ledger"
 LEDGER_ALT = "Table of what was sent, and whether it left this machine"
 LEDGER_COLUMNS = {
-    "at": "Time", "round": "Round", "message": "Message", "to": "To", "is_here": "Stayed here", "name": "Tensor", "dtype": "Type", "shape": "Shape",
-    "bytes": "Bytes", "sha256": "SHA-256",
-}  # fmt: skip
+    "at": "Time",
+    "round": "Round",
+    "message": "Message",
+    "to": "To",
+    "is_here": "Stayed here",
+    "name": "Tensor",
+    "dtype": "Type",
+    "shape": "Shape",
+    "bytes": "Bytes",
+    "sha256": "SHA-256",
+}
