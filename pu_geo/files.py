@@ -72,7 +72,8 @@ def checked(path: Path) -> Path:
             mode = stat.S_IFREG
         if part == ".." or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
             raise OutOfReach(
-                f"{here} is {'a link' if stat.S_ISLNK(mode) else 'no file and no folder'}. All files of a project are in its folder, and nothing is "
+                f"{here} is {'a link' if stat.S_ISLNK(mode) else 'no file and no folder'}. All files of a project are in "
+                "its folder, and nothing is "
                 "read or written through links.",
                 "Put what it leads to in its place, or remove it.",
                 kind="link",

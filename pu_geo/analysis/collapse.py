@@ -123,7 +123,8 @@ def _called(found: CollapseIndicators) -> Iterator[Alarm]:
             "calls_none",
             words,
             "the model may be calling nothing damaged",
-            "Check the top and the bottom by eye: where their order is right a lower threshold will do, else train longer or "
+            "Check the top and the bottom by eye: where their order is right a lower threshold will do, else train longer "
+            "or "
             "mark more damaged buildings.",
         )
 

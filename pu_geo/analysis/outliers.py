@@ -54,7 +54,8 @@ def places_held_out(
     positive, unlabeled = np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
     if len(positive) < LEAST_POSITIVES or not len(unlabeled):
         raise TrainingError(
-            f"Label errors are searched for among at least {LEAST_POSITIVES} damaged buildings; this project has {len(positive)}.",
+            f"Label errors are searched for among at least {LEAST_POSITIVES} damaged buildings; this project has "
+            f"{len(positive)}.",
             "Mark more damaged buildings on the Annotate page.",
             kind="positives",
         )

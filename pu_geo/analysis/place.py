@@ -105,7 +105,8 @@ def checked_places(xy_m: Floats) -> NDArray[np.float64]:
     is_bad = ~np.isfinite(places).all(1)
     if is_bad.any():
         raise InputError(
-            f"{int(is_bad.sum())} of {len(places)} positions are not finite, the first in row {int(np.flatnonzero(is_bad)[0])}.",
+            f"{int(is_bad.sum())} of {len(places)} positions are not finite, the first in row "
+            f"{int(np.flatnonzero(is_bad)[0])}.",
             "Give every building a position in metres, or none.",
         )
     from scipy.spatial import cKDTree
@@ -115,7 +116,8 @@ def checked_places(xy_m: Floats) -> NDArray[np.float64]:
         spaced = nearest[nearest > 0]
         if len(spaced) and np.median(spaced) < LEAST_SPACING_M:
             raise InputError(
-                f"positions must be in metres; here the middle building has its nearest neighbor {np.median(spaced):.2g} away. "
+                f"positions must be in metres; here the middle building has its nearest neighbor {np.median(spaced):.2g} "
+                "away. "
                 "These seem to be degrees or kilometers.",
                 "Project them, such as to UTM: geodataframe.to_crs(geodataframe.estimate_utm_crs()).",
             )

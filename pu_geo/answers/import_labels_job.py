@@ -207,9 +207,11 @@ def _placed(
     unplaced = [building for building, (_, how) in zip(ids, found, strict=True) if how == "not known"]
     if unplaced:
         raise LabelError(
-            f"{name} names {len(unplaced):,} building(s) by ids that PU-Geo made up, such as {unplaced[0]}, and does not say where they "
+            f"{name} names {len(unplaced):,} building(s) by ids that PU-Geo made up, such as {unplaced[0]}, and does not "
+            "say where they "
             "lie; in another project they may be other houses. Nothing was stored.",
-            "Export the labels again: the file then has columns lon and lat, by which the buildings are known. If it was made of "
+            "Export the labels again: the file then has columns lon and lat, by which the buildings are known. If it was "
+            "made of "
             "these very footprints, import it with --same-footprints.",
             kind="ids",
         )
@@ -363,7 +365,8 @@ def _read_csv(source: Path) -> list[dict[str, str]]:
                 )
             if "building_id" not in columns and not _place_columns(columns, _PLACES + _LOCAL_PLACES):
                 raise LabelError(
-                    f"{source.name} has no column building_id, and no lon and lat; its columns are {wording.listed(columns, 20)}.",
+                    f"{source.name} has no column building_id, and no lon and lat; its columns are "
+                    f"{wording.listed(columns, 20)}.",
                     "Write a header line: building_id,label",
                 )
             rows = [{name: unguarded(row[name] or "") for name in columns} for row in reader]
@@ -449,7 +452,8 @@ def _unclear(
     example = (values.get(likely) or ["VALUE"])[0]
     return LabelError(
         f"{name} {why}. Nothing was stored. Its columns: {'; '.join(told) or 'none'}.",
-        f"State what its values mean: --field {likely} --damaged {example!r} --not-damaged VALUE, each as often as needed; rows of other "
+        f"State what its values mean: --field {likely} --damaged {example!r} --not-damaged VALUE, each as often as "
+        "needed; rows of other "
         "values are skipped. If every row is a damaged building, say so: --all-damaged.",
         kind="values",
     )
@@ -570,7 +574,10 @@ def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], s
             [(*(one[name] for name in _OF_DECISION), json.dumps(one["facts"], ensure_ascii=False)) for one in decisions],
         )
     if not decided:
-        words = f"There is no {beside.name} beside it: decisions about groups of buildings and the scale of grades were not stored."
+        words = (
+            f"There is no {beside.name} beside it: decisions about groups of buildings and the scale of grades were not "
+            "stored."
+        )
         notes.append(words)
     counts = {"rows": len(past), "stored": len(past), "unchanged": 0, "skipped": 0, "decisions": len(decisions)}
     return {**counts, **_told(n_placed, notes)}
@@ -609,7 +616,8 @@ def _decisions_here(layout: Layout, name: str, decided: Mapping[str, Any], same_
     here = dict(zip(ids, placed, strict=True))
     if lost := [one for one, building in here.items() if building is None]:
         raise LabelError(
-            f"{len(lost):,} building(s) of {name}, such as {lost[0]}, lie on no footprint of this project. Nothing was stored.",
+            f"{len(lost):,} building(s) of {name}, such as {lost[0]}, lie on no footprint of this project. Nothing was "
+            "stored.",
             "Add their footprints first.",
             kind="outside",
         )

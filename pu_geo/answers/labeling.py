@@ -295,7 +295,8 @@ def simulate(
         ]
         if len(wanted) < count:
             raise LabelError(
-                f"{count} buildings with {field} = {' or '.join(values)} were asked for; {len(wanted)} of them are not reviewed yet.",
+                f"{count} buildings with {field} = {' or '.join(values)} were asked for; {len(wanted)} of them are not "
+                "reviewed yet.",
                 "Ask for fewer, or name another field or value.",
             )
         chosen = np.random.default_rng(seed).choice(len(wanted), size=count, replace=False)

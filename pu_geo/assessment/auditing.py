@@ -315,7 +315,8 @@ def _headline(
         return f"{unknown} {NOT_KNOWN}. A few hundred random checks, started on the Damage map, estimate it."
     checks = "random checks of the search" if basis == "queue" else "random checks"
     return (
-        f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % interval): "
+        f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % "
+        "interval): "
         f"{confirmed:,} confirmed, the rest estimated from {n_checks:,} {checks}."
     )
 
@@ -424,8 +425,14 @@ def plan(layout: Layout, run_id: str, n: int | None = None, *, relative_half_wid
     if is_estimated:
         why = f"Planned for {share:.1%} damaged of what is not answered, as random checks estimate it."
     else:
-        why = f"Planned as if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes more."
-    words = f"{wording.plural(n, 'check')} should give the number damaged {width}, in {_minutes(n)}; the least is {fewest:,}. {why}"
+        why = (
+            f"Planned as if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes "
+            "more."
+        )
+    words = (
+        f"{wording.plural(n, 'check')} should give the number damaged {width}, in {_minutes(n)}; the least is {fewest:,}. "
+        f"{why}"
+    )
     return Plan(n, fewest, most, words)
 
 

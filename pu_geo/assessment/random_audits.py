@@ -81,7 +81,8 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
         if not n_open:
             raise PuGeoError(f"{asked}; every building is answered.", "There is nothing to estimate.")
         raise PuGeoError(
-            f"{asked}; it takes {fewest:,} at least, and {wording.plural(n_open, 'building has', 'buildings have')} no answer yet.",
+            f"{asked}; it takes {fewest:,} at least, and {wording.plural(n_open, 'building has', 'buildings have')} no "
+            "answer yet.",
             f"Choose between {fewest:,} and {n_open:,}.",
         )
     return _begin(layout, "audit", facts.run_id, analyst, audit.design(scores, is_known, n=n, seed=_seed()), facts.chip_set)
@@ -280,7 +281,10 @@ def answered(layout: Layout, check: Check) -> Answered:
     if not n:
         words = "The check is void: none of the buildings that it drew from is left. Begin a new one."
         return replace(found, state="void", words=words, frame=words)
-    frame = f"{check.n_gone:,} of the {n + check.n_gone:,} buildings that it drew from are gone since; it speaks for the {n:,} that are left."
+    frame = (
+        f"{check.n_gone:,} of the {n + check.n_gone:,} buildings that it drew from are gone since; it speaks for the "
+        f"{n:,} that are left."
+    )
     return replace(found, words=f"{found.words} {frame}", frame=frame)
 
 
@@ -349,10 +353,13 @@ def _state(n_counted: int, n_open: int, *, is_left: bool) -> State:
 def _state_words(state: State, n_drawn: int, n_counted: int, n_answered: int, n_open: int) -> str:
     words = {
         "finished": f"All {n_drawn:,} random checks are answered.",
-        "open": f"{n_open:,} of {n_drawn:,} random checks are open; the first {n_counted:,} of the random order count so far.",
-        "reduced": f"The check was left unfinished: of {n_drawn:,} random checks the first {n_counted:,} count, which were answered "
+        "open": f"{n_open:,} of {n_drawn:,} random checks are open; the first {n_counted:,} of the random order count so "
+        "far.",
+        "reduced": f"The check was left unfinished: of {n_drawn:,} random checks the first {n_counted:,} count, which "
+        "were answered "
         "before it was left. What was labeled since is no random answer.",
-        "void": f"The check was left unfinished and is void: only {n_counted:,} of {n_drawn:,} random checks count, and it takes "
+        "void": f"The check was left unfinished and is void: only {n_counted:,} of {n_drawn:,} random checks count, and "
+        "it takes "
         f"{progress.FEWEST_CHECKS}.",
     }[state]
     if state == "finished" and n_counted < n_drawn:

@@ -168,7 +168,8 @@ def write_labels(
         return
     words = (
         f"Wrote {result['n']} labels to {result['out']}, and {result['n_events']} events to {result['events_out']}.\n"
-        f"With {result['decisions_out']} beside it a project can be rebuilt: pu-geo label NEW.pugeo --import {result['events_out']} --rebuild"
+        f"With {result['decisions_out']} beside it a project can be rebuilt: pu-geo label NEW.pugeo --import "
+        f"{result['events_out']} --rebuild"
     )
     show(result, words, as_json)
 
@@ -178,8 +179,10 @@ def _save_journal(layout: Layout, out: str, damage: ProjectError, as_json: bool)
     facts = recovery.save_labels(layout, out)
     print(damage.problem, file=sys.stderr)
     words = (
-        f"Wrote the {facts['n_events']:,} label events of its journal to {facts['events_out']}; {facts['n_unreadable']:,} cannot be read. "
-        f"Restore the project with `pu-geo restore {layout.folder.name}`, or store them in a new project with the same footprints: "
+        f"Wrote the {facts['n_events']:,} label events of its journal to {facts['events_out']}; {facts['n_unreadable']:,} "
+        "cannot be read. "
+        f"Restore the project with `pu-geo restore {layout.folder.name}`, or store them in a new project with the same "
+        "footprints: "
         f"`pu-geo label NEW.pugeo --import {facts['events_out']} --rebuild --same-footprints`."
     )
     show({**facts, "damage": damage.problem}, words, as_json)

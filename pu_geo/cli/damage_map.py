@@ -78,7 +78,8 @@ def choose(
 def _type_words(one: Mapping[str, Any]) -> str:
     """Return one damage type of a map in a line or three."""
     lines = [
-        f"{one['name']}: {one['by_people']:,} by people, {one['by_score']:,} by score, {one['unknown']:,} unknown. {one['words']}"
+        f"{one['name']}: {one['by_people']:,} by people, {one['by_score']:,} by score, {one['unknown']:,} unknown. "
+        f"{one['words']}"
     ]
     if audit := one["audit"]:
         for name in ("precision", "recall"):

@@ -104,7 +104,8 @@ def discover(
     found = discovering.proposal(layout, str(result["discovery"]))
     known = ", ".join(f"{n} {name}" for name, n in found.facts["known"].items())
     lines = [
-        f"{found.id}: {result['n_buildings']} buildings in {result['n_groups']} groups, by {known}, in {result['seconds']} s.",
+        f"{found.id}: {result['n_buildings']} buildings in {result['n_groups']} groups, by {known}, in "
+        f"{result['seconds']} s.",
         discovering.number_words(found),
         discovering.reading_words(found),
         *map(_group_line, found.groups),

@@ -47,7 +47,8 @@ def simulate(
         list[str],
         repeated(
             "P=SOURCE",
-            "where a project's damage types come from: answers, grades or an attribute; if not named, all its damaged buildings are of "
+            "where a project's damage types come from: answers, grades or an attribute; if not named, all its damaged "
+            "buildings are of "
             "its class",
             "--types-from",
         ),
@@ -207,7 +208,8 @@ def join(
     )
     if not is_confirmed:
         how = (
-            f"Nothing was sent yet. Ask whoever leads to read out the fingerprint of the invitation. If it is the same: add --fingerprint "
+            "Nothing was sent yet. Ask whoever leads to read out the fingerprint of the invitation. If it is the same: "
+            "add --fingerprint "
             f"'{invitation.fingerprint}'."
         )
         facts = {
@@ -250,7 +252,8 @@ def _by_project(layouts: list[Layout], pairs: list[str], flag: str) -> dict[Layo
         if not is_pair or not value or layout is None or layout in found:
             raise FederationError(
                 f"{flag} {pair!r} does not name one of the projects ({', '.join(known)}) once, and a value.",
-                f"Write, for example, {flag} {next(iter(known))}={'answers' if flag == '--types-from' else 'destroyed,rest'}.",
+                f"Write, for example, {flag} "
+                f"{next(iter(known))}={'answers' if flag == '--types-from' else 'destroyed,rest'}.",
                 kind="class",
             )
         found[layout] = value

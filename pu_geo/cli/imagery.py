@@ -279,7 +279,8 @@ def make_features(
         str,
         typer.Option(
             metavar="A,B",
-            help="of the maker layers, a filter bank each: a layer, pre, post, or dates joined by +; pre+post and each layer if not named",
+            help="of the maker layers, a filter bank each: a layer, pre, post, or dates joined by +; pre+post and each "
+            "layer if not named",
         ),
     ] = "",
     weights: Annotated[

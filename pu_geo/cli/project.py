@@ -103,9 +103,12 @@ def copy(
     """Copy a project while people click in it: as a backup, or to train on another machine."""
     result = copy_project(projects.find(project), absolute(target), with_exports=not without_exports)
     words = (
-        f"Copied the project to {result['out']} ({result['bytes']:,} bytes), with its labels up to event {result['at_event']}.\n"
-        "To train on another machine, copy that folder there; then `pu-geo open COPY --from-elsewhere` and `pu-geo train COPY`, or, with torch, torchvision, numpy, scipy, "
-        f"scikit-learn and safetensors alone, `python -m pu_geo.runs COPY --from-elsewhere`. Back here: `pu-geo model apply {project} COPY`."
+        f"Copied the project to {result['out']} ({result['bytes']:,} bytes), with its labels up to event "
+        f"{result['at_event']}.\n"
+        "To train on another machine, copy that folder there; then `pu-geo open COPY --from-elsewhere` and `pu-geo train "
+        "COPY`, or, with torch, torchvision, numpy, scipy, "
+        "scikit-learn and safetensors alone, `python -m pu_geo.runs COPY --from-elsewhere`. Back here: `pu-geo model "
+        f"apply {project} COPY`."
     )
     show(result, words, as_json)
 
@@ -196,7 +199,10 @@ def next_round(
     layout = projects.create(absolute(new), name or projects.summary(before).name)
     args = {"previous": str(before.folder), "post": [*map(absolute, post)], "pre": [*map(absolute, pre)]}
     result = run_job(layout, "next_round", {**args, "bands": preparation.bands_in(bands)}, as_json)
-    words = f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be confirmed."
+    words = (
+        f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be "
+        "confirmed."
+    )
     if result["compared_with"]:
         words += f"\nExports will list changes since {result['compared_with']} of {before.folder.name}."
     if result["layers"]:
@@ -225,7 +231,8 @@ def remove(
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="id of a scene, layer, chips, features, run or version; of footprints: all, outside-aoi, file:NAME, or building ids",
+            help="id of a scene, layer, chips, features, run or version; of footprints: all, outside-aoi, file:NAME, or "
+            "building ids",
             show_default=False,
         ),
     ],
@@ -432,7 +439,10 @@ def control_jobs(
                 words = f"Started job {job_id} again."
             else:
                 training.resume_on(layout, job_id, devices)
-                words = f"Started job {job_id} again on {wording.plural(devices, 'device')}: its run will say if that is another number."
+                words = (
+                    f"Started job {job_id} again on {wording.plural(devices, 'device')}: its run will say if that is "
+                    "another number."
+                )
             show({"resumed": job_id}, words, as_json)
         case "retry":
             fresh = jobs.retry(layout, job_id)

@@ -102,7 +102,8 @@ def train(
         str | None,
         typer.Option(
             metavar="SOURCE",
-            help="damage types to learn: answers (given on Annotate), grades (as a scale), or an attribute of the clicked footprints",
+            help="damage types to learn: answers (given on Annotate), grades (as a scale), or an attribute of the clicked "
+            "footprints",
         ),
     ] = None,
     hold_out: Annotated[
@@ -153,7 +154,8 @@ def list_runs(project: Project, *, as_json: Json = False) -> None:
     rows = results.table(layout, training.all_runs(layout))
     lines = [
         f"{row.name} ({row.run_id}){': shown' if row.is_shown else ''}\n"
-        f"  took {row.took}, {'learned elsewhere' if row.n_damaged is None else f'{row.n_damaged} damaged labels'}; recall on held-out clicks: {row.judged}; audit: {row.audited}"
+        f"  took {row.took}, {'learned elsewhere' if row.n_damaged is None else f'{row.n_damaged} damaged labels'}; "
+        f"recall on held-out clicks: {row.judged}; audit: {row.audited}"
         for row in rows
     ]
     words = "\n".join(lines) or f"There is no run yet. Make one: pu-geo train {project}"

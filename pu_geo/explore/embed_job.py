@@ -175,7 +175,8 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
     cosine = float(np.median((neighbors.unit_rows(found[: len(tried)]) * neighbors.unit_rows(stored)).sum(axis=1)))
     if not cosine >= LEAST_COSINE:
         raise ModelError(
-            f"The model of run {facts.run_id} gives its own buildings other embeddings than it stored (cosine {cosine:.2f}).",
+            f"The model of run {facts.run_id} gives its own buildings other embeddings than it stored (cosine "
+            f"{cosine:.2f}).",
             "Train again to see all buildings.",
         )
     return found[len(tried) :]

@@ -117,7 +117,8 @@ class LayerBanks:
         plain = FeatureRequest(KIND, layers=request.layers, licence=request.licence, n_views=request.n_views)
         if odd := [one.name for one in fields(request) if getattr(request, one.name) != getattr(plain, one.name)]:
             raise TrainingError(
-                f"Features of layers leave no choice of {', '.join(odd)}: they are random convolutions, averaged over the chip.",
+                f"Features of layers leave no choice of {', '.join(odd)}: they are random convolutions, averaged over the "
+                "chip.",
                 "Leave that out, or choose a network; networks take the optical bands alone.",
                 kind="maker",
             )
@@ -159,17 +160,21 @@ class LayerBanks:
             if found is None or found.stop - found.start != n:
                 has = "have no such layer" if found is None else f"have {found.stop - found.start} there"
                 raise TrainingError(
-                    f"{file or 'The maker of the features'} takes the layer {wanted.name} with {n} bands; these chips {has}. "
+                    f"{file or 'The maker of the features'} takes the layer {wanted.name} with {n} bands; these chips "
+                    f"{has}. "
                     f"They have: {', '.join(there)}.",
-                    f"Add the layer under that name on the Imagery page (`pu-geo add-layer P.pugeo --name {wanted.name} FILE`) and cut "
+                    f"Add the layer under that name on the Imagery page (`pu-geo add-layer P.pugeo --name {wanted.name} "
+                    "FILE`) and cut "
                     "chips again, or use a model of the layers that are here.",
                     kind="layers",
                 )
             if found.when != wanted.when:
                 raise TrainingError(
-                    f"{file or 'The maker of the features'} takes the layer {wanted.name} with the date {wanted.when or 'none'}; that of "
+                    f"{file or 'The maker of the features'} takes the layer {wanted.name} with the date "
+                    f"{wanted.when or 'none'}; that of "
                     f"these chips has the date {found.when or 'none'}.",
-                    "Add the layer of that date under that name and cut chips again, or use a model of the layers that are here.",
+                    "Add the layer of that date under that name and cut chips again, or use a model of the layers that "
+                    "are here.",
                     kind="layers",
                 )
         return replace(self, chip_views=tuple(there[view.name] for view in self.chip_views))

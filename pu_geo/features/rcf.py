@@ -109,7 +109,8 @@ class RcfBank:
         odd = [each.name for each in fields(request) if getattr(request, each.name) != getattr(plain, each.name)]
         if odd:
             raise TrainingError(
-                f"Random-convolution features (rcf) leave no choice of {', '.join(odd)}: their filters look at all bands of the "
+                f"Random-convolution features (rcf) leave no choice of {', '.join(odd)}: their filters look at all bands "
+                "of the "
                 "chip together, and are averaged over it.",
                 "Leave that out, or choose a network: resnet18, resnet50, local-dir:FOLDER or self-supervised.",
                 kind="maker",

@@ -115,7 +115,8 @@ class SharedBank(RcfBank):
         plain = FeatureRequest(KIND, dates=request.dates, licence=request.licence, n_views=request.n_views)
         if odd := [one.name for one in fields(request) if getattr(request, one.name) != getattr(plain, one.name)]:
             raise TrainingError(
-                f"Shared filters leave no choice of {', '.join(odd)}: they are the same everywhere, and averaged over the chip.",
+                f"Shared filters leave no choice of {', '.join(odd)}: they are the same everywhere, and averaged over the "
+                "chip.",
                 "Leave that out; --dates both or post can be chosen.",
                 kind="maker",
             )

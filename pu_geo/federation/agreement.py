@@ -115,7 +115,8 @@ class Privacy:
         about_class = "The class vectors that all get at the end tell something about what each damage type is like."
         if self.kind == "none":
             return (
-                "No noise: there is no formal privacy. Images, footprints and labels stay on each machine, but whoever sees the weights that a "
+                "No noise: there is no formal privacy. Images, footprints and labels stay on each machine, but whoever "
+                "sees the weights that a "
                 f"member sends can learn something of its buildings. {about_class}"
             )
         who = {
@@ -128,8 +129,10 @@ class Privacy:
             else "an agency that holds two, such as a damage type and rest"
         )
         return (
-            f"{who}. Over all rounds epsilon is {self.epsilon:g} at delta {self.delta:g} for what one member, one class of an agency, "
-            f"contributes, and up to {self.epsilon_of_agency(max(n_held, 2)):.3g} for {agency}; smaller hides more. {about_class}"
+            f"{who}. Over all rounds epsilon is {self.epsilon:g} at delta {self.delta:g} for what one member, one class "
+            "of an agency, "
+            f"contributes, and up to {self.epsilon_of_agency(max(n_held, 2)):.3g} for {agency}; smaller hides more. "
+            f"{about_class}"
         )
 
 
@@ -245,7 +248,8 @@ class Agreement:
         """Refuse an agreement that another version of PU-Geo made. Raises FederationError."""
         if self.version != __version__:
             raise FederationError(
-                f"The federation {self.id} was agreed on with PU-Geo {printable(self.version)}; here is PU-Geo {__version__}.",
+                f"The federation {self.id} was agreed on with PU-Geo {printable(self.version)}; here is PU-Geo "
+                f"{__version__}.",
                 "All partners need the same version: install it, or ask for a new federation.",
                 kind="version",
             )
@@ -326,12 +330,14 @@ def _check_settings(settings: FedawsSettings, privacy: Privacy) -> None:
             raise FederationError(
                 f"A federation trains on cached features alone, so settings.{name} must be {only!r}; it is "
                 f"{printable(getattr(settings, name))!r}.",
-                "A network trained from chips would share statistics of the imagery (BatchNorm): make features with it instead.",
+                "A network trained from chips would share statistics of the imagery (BatchNorm): make features with it "
+                "instead.",
                 kind="agreement",
             )
     if privacy.kind != "none" and settings.weighting != "equal":
         raise FederationError(
-            "With noise members count equally: their numbers of chips would leave them without any; settings.weighting is 'chips'.",
+            "With noise members count equally: their numbers of chips would leave them without any; settings.weighting is "
+            "'chips'.",
             "Set weighting to equal, or privacy to none.",
             kind="agreement",
         )

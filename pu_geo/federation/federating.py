@@ -201,7 +201,8 @@ def why_not(layout: Layout) -> NotReady | None:
         return NotReady("There are no chips yet: cut them on the Imagery page.")
     if feature_sets.without_imagery(known.sets, known.in_use) is None:
         return NotReady(
-            "Members compare buildings by the same features, and the filters of the usual ones are patches of this project's imagery. "
+            "Members compare buildings by the same features, and the filters of the usual ones are patches of this "
+            "project's imagery. "
             "Shared features are by filters that hold no imagery; this project has none yet.",
             needs_features=True,
         )
@@ -405,7 +406,8 @@ def arguments_to_simulate(layout: Layout, plan: Plan, held: Mapping[Layout, Held
         listed = "; ".join(f"{wording.listed(list(own)) or 'none'} by {each.folder.name}" for each, own in held.items())
         raise FederationError(
             f"These classes are held: {listed}.",
-            f"Let each of two projects or more hold one or more, no two the same, and one of them {REST!r}: without it no score tells damaged "
+            f"Let each of two projects or more hold one or more, no two the same, and one of them {REST!r}: without it no "
+            "score tells damaged "
             "buildings from the others.",
             kind="class",
         )

@@ -221,7 +221,8 @@ class Part:
             why = error.strerror if isinstance(error, OSError) else error  # the leader gets these words, and no path
             raise FederationError(
                 f"What {self.class_name} answered last is damaged: {why}.",
-                f"Restore {path.name} from a copy of {path.parent}. Without it a round could be answered twice, which costs privacy.",
+                f"Restore {path.name} from a copy of {path.parent}. Without it a round could be answered twice, which "
+                "costs privacy.",
                 kind="lost",
             ) from error
         if ask.round == answer.round and _sha256_of(ask) == notes.get("ask"):
@@ -251,7 +252,8 @@ def feature_space(layout: Layout) -> FeatureSpace:
     maker = None if found is None else maker_in(layout, chip_set, found.name)
     if found is None or maker is None:
         raise FederationError(
-            f"The features of {layout.folder.name} are made by patches of this project's imagery, or by what was learned from it; partners "
+            f"The features of {layout.folder.name} are made by patches of this project's imagery, or by what was learned "
+            "from it; partners "
             "would get these with the model.",
             _SHARED,
             kind="imagery",
@@ -274,7 +276,8 @@ def feature_set_of(layout: Layout, agreement: Agreement) -> str:
     here = str(facts["bands"]), int(facts["size_px"])
     if here != (wanted.bands, wanted.size_px):
         raise FederationError(
-            f"The federation {agreement.id} works on chips of {wanted.bands}, {wanted.size_px} px; those of {layout.folder.name} "
+            f"The federation {agreement.id} works on chips of {wanted.bands}, {wanted.size_px} px; those of "
+            f"{layout.folder.name} "
             f"have {here[0]}, {here[1]} px.",
             f"Cut such chips: `pu-geo chip {layout.folder.name} --bands {wanted.bands} --size-px {wanted.size_px}`.",
             kind="features",
@@ -313,7 +316,8 @@ def write_model(own: OwnData, message: Message) -> None:
     counts = torch.zeros(1) if odd else message.tensors[wire_job.TOOK_PART]
     if odd or not 0 <= int(counts.min()) <= int(counts.max()) <= agreement.settings.rounds:
         raise FederationError(
-            f"The finished model does not fit the agreed network: {odd or 'classes took part in more rounds than there are.'}",
+            "The finished model does not fit the agreed network: "
+            f"{odd or 'classes took part in more rounds than there are.'}",
             "Ask whoever leads to send it again.",
             kind="model",
         )

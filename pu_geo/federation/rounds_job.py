@@ -34,7 +34,8 @@ from pu_geo.training.threads import one_thread
 _ROUND, _DIGEST, _THETA, _VELOCITY = "round", "agreement", "theta.", "velocity."
 _NOISE = "central"
 _RESTORE = (
-    f"Restore {STATE} of that round from a copy of the project. Rounds with noise are not done again: the same noise twice hides "
+    f"Restore {STATE} of that round from a copy of the project. Rounds with noise are not done again: the same noise "
+    "twice hides "
     "nothing. Without a copy make a federation with another name; its epsilon adds to what was spent."
 )
 MAX_CHIPS, _LOSS_SPARE = 10**8, 1.001  # for rounding
@@ -272,7 +273,8 @@ def _send_model(job: Job, agreement: Agreement, transport: Transport, learner: L
         listed = "; ".join(f"{agreement.classes[row]} {words}" for row, words in why.items())
         raise FederationError(
             f"All {agreement.settings.rounds} rounds are done, but these members have no model: {listed}.",
-            "Ask them to connect, and those that could not take it to do first what their own job says; then start this again: it sends "
+            "Ask them to connect, and those that could not take it to do first what their own job says; then start this "
+            "again: it sends "
             "the model to them alone.",
             kind="delivery",
         )
@@ -287,7 +289,10 @@ def _not_counted(agreement: Agreement, folder: Path, found: Round) -> Federation
     """Return the error of a round that never counted, with the reasons of those that were refused."""
     missing = [f"{agreement.classes[row]} was not heard of" for row in found.late]
     missing += [f"{agreement.classes[row]} was refused ({why.rstrip('.')})" for row, why in found.refused.items()]
-    hint = "'Start again' on the job's card, or the same command, goes on with this round. Their waiting time is the agreement's deadline."
+    hint = (
+        "'Start again' on the job's card, or the same command, goes on with this round. Their waiting time is the "
+        "agreement's deadline."
+    )
     if len(found.taking_part) >= agreement.quorum:
         never = _never(agreement, folder, found.number, found.taking_part)
         return FederationError(

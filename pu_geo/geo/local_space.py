@@ -77,7 +77,8 @@ def laid_over(known: Sequence[Scene], new: Sequence[Scene]) -> list[Scene]:
     placed = next((scene for scene in everything if not is_local(scene.crs)), None)
     if placed is not None:
         raise _refusal(
-            f"{_name(placed)} has a place on the Earth and {_name(local[0])} has none; they cannot be laid over one another.",
+            f"{_name(placed)} has a place on the Earth and {_name(local[0])} has none; they cannot be laid over one "
+            "another.",
             "Make a project for each, or give both a georeference.",
         )
     roles = [scene.role for scene in local]
@@ -107,7 +108,8 @@ def _fitted(scene: Scene, ground: Scene, *, is_stated: bool) -> Scene:
     other_height = scene.width * ground.height / ground.width
     if abs(other_height - scene.height) >= max(1.0, scene.width / ground.width):
         raise _refusal(
-            f"{_name(scene)} has {scene.width} x {scene.height} pixels and {_name(ground)} {ground.width} x {ground.height}: "
+            f"{_name(scene)} has {scene.width} x {scene.height} pixels and {_name(ground)} {ground.width} x "
+            f"{ground.height}: "
             "pictures of one piece of ground have the same ratio of width to height.",
             "Cut them to the same piece of ground, corner to corner.",
         )

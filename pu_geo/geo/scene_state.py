@@ -104,7 +104,8 @@ def refusal(missing: Sequence[Scene], changed: Sequence[Scene], project: Path | 
         )
     return ImageryError(
         f"{_named(changed)} has changed since it was added to the project: another file has its path now.",
-        f"Put the original back under its path. If it is elsewhere, {find} To use the other file, replace {replacing(changed[0], project)}, "
+        f"Put the original back under its path. If it is elsewhere, {find} To use the other file, replace "
+        f"{replacing(changed[0], project)}, "
         "or add it as a new scene under another name.",
         kind="changed",
     )

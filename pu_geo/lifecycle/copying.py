@@ -61,7 +61,8 @@ def folder_to_make(layout: Layout, named: str, example: str) -> Path:
     folder = Path(named).expanduser().resolve()
     if folder.suffix != SUFFIX or layout.folder in folder.parents:
         raise ProjectError(
-            f"{folder} cannot be made of {layout.folder.name}: the new folder ends in {SUFFIX} and lies outside the project.",
+            f"{folder} cannot be made of {layout.folder.name}: the new folder ends in {SUFFIX} and lies outside the "
+            "project.",
             f"Call it {example}, for example.",
         )
     if folder.exists():

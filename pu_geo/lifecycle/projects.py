@@ -288,7 +288,8 @@ def oddities(layout: Layout) -> list[str]:
         return [*found, error.problem]
     if outside:
         found.append(
-            f"{plural(len(outside), 'scene')} outside of the folder, to be read as pictures: {printable(', '.join(outside), 200)}."
+            f"{plural(len(outside), 'scene')} outside of the folder, to be read as pictures: "
+            f"{printable(', '.join(outside), 200)}."
         )
     return found
 

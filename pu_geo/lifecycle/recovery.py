@@ -59,7 +59,8 @@ class Restored:
             if self.layout.journal.is_file()
             else f"There is no journal ({JOURNAL}): labels since then, if any, are lost.",
             f"{plural(len(self.runs), 'run')} known again by the folder: {', '.join(self.runs)}." if self.runs else "",
-            f"What else changed after {made_at} was not restored: scenes, footprints, chips, decisions, thresholds and other choices are as "
+            f"What else changed after {made_at} was not restored: scenes, footprints, chips, decisions, thresholds and "
+            "other choices are as "
             "they were then, and what was removed since is back.",
             f"The database that was there before is kept as {self.damaged.name}." if self.damaged else "",
         ]
@@ -95,8 +96,10 @@ def backup_of(layout: Layout, named: str | None) -> Backup:
         if (whole := next((one for one in found if not backups.verify(one)), None)) is None:
             raise ProjectError(
                 f"There is no backup of {layout.folder.name}{' that is whole' if found else ''}, so nothing was restored.",
-                f"`pu-geo export-labels {layout.folder.name} --out labels.csv` saves the labels of its journal; in a new project with the "
-                "same footprints, `pu-geo label NEW.pugeo --import labels.events.csv --rebuild --same-footprints` stores them again.",
+                f"`pu-geo export-labels {layout.folder.name} --out labels.csv` saves the labels of its journal; in a new "
+                "project with the "
+                "same footprints, `pu-geo label NEW.pugeo --import labels.events.csv --rebuild --same-footprints` stores "
+                "them again.",
                 kind="corrupt",
             )
         return whole
@@ -198,7 +201,8 @@ def _build(made: Layout, backup: Backup, layout: Layout) -> Restored:
         n_events = history.complete(db, found.rows)
     if n_events is None:
         raise ProjectError(
-            f"{layout.journal.name} of {layout.folder.name} is the journal of another history than that of the backup {backup.path.name}. "
+            f"{layout.journal.name} of {layout.folder.name} is the journal of another history than that of the backup "
+            f"{backup.path.name}. "
             "Nothing was restored.",
             f"Name another backup, or move {layout.journal.name} elsewhere to restore the backup alone.",
             kind="corrupt",

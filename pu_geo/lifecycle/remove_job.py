@@ -229,7 +229,8 @@ def replace_footprints(
             runs.note_moved(db, changed)
 
     lines = (
-        f"{file} takes the place of all footprints: {len(kept) - len(changed):,} stay as they are, {len(changed):,} get another outline, "
+        f"{file} takes the place of all footprints: {len(kept) - len(changed):,} stay as they are, {len(changed):,} get "
+        "another outline, "
         f"{n_new:,} are new, {len(gone):,} have no building at their place in the new file and go.",
         f"Of these, {len(unclear):,} became several buildings, or one with others: {listed(unclear)}." if unclear else None,
         *removing.answers_among(job.layout, gone),
@@ -264,9 +265,13 @@ def _way_words(file: str, way: tuple[float, float], n_moved: int, *, is_shifted:
     east, north = way
     far = f"{abs(east):.1f} m {'east' if east > 0 else 'west'} and {abs(north):.1f} m {'north' if north > 0 else 'south'}"
     if is_shifted:
-        return f"All outlines of {file} are taken to be moved {far}; scores of buildings that moved are of another place and count no more."
+        return (
+            f"All outlines of {file} are taken to be moved {far}; scores of buildings that moved are of another place and "
+            "count no more."
+        )
     return (
-        f"The outlines of {file} lie {far} of those here as a whole. If one of the two is misplaced, replace with the shift: "
+        f"The outlines of {file} lie {far} of those here as a whole. If one of the two is misplaced, replace with the "
+        "shift: "
         f"{plural(n_moved, 'building')} keep their labels then."
     )
 

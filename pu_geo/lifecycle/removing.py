@@ -166,7 +166,8 @@ def _run(layout: Layout, name: str) -> Plan:
     _check_closed(layout, "run_id", run_id)
     audits, files = sum(one["run_id"] == run_id for one in checks.all_checks(layout)), [f"runs/{run_id}"]
     lines = (
-        f"{title} ({run_id}) goes: its scores of {plural(len(runs.building_ids_of(layout, run_id)), 'building')} and its model.",
+        f"{title} ({run_id}) goes: its scores of {plural(len(runs.building_ids_of(layout, run_id)), 'building')} and its "
+        "model.",
         "No run is left: the map shows no scores until you train again." if len(found) == 1 else None,
         f"{plural(audits, 'accuracy assessment')} of it cannot be read until it is brought back." if audits else None,
         f"Published versions that were made from it stay. {_LABELS_STAY}",
@@ -306,7 +307,8 @@ def _check_first(layout: Layout, one: Scene, left: Sequence[Scene]) -> None:
     there = [plural(n, what) for what, n in counts.items() if n]
     if there:
         raise ProjectError(
-            f"{one.scene_id} is the only post-event scene: it gives the project its grid, and {', '.join(there)} are placed on it.",
+            f"{one.scene_id} is the only post-event scene: it gives the project its grid, and {', '.join(there)} are "
+            "placed on it.",
             "Replace it by another file, or remove those first.",
             kind="last",
         )
@@ -421,7 +423,8 @@ def answers_among(layout: Layout, gone: Sequence[str]) -> list[str]:
         return []
     each = ", ".join(f"{n:,} {LABEL_WORDS[label]}" for label, n in counts.most_common())
     return [
-        f"{plural(counts.total(), 'building')} with an answer ({each}) are among them: {listed([one for one in gone if one in given])}. "
+        f"{plural(counts.total(), 'building')} with an answer ({each}) are among them: "
+        f"{listed([one for one in gone if one in given])}. "
         "Their answers stay in the history, and count again if a building is added where they stood."
     ]
 
@@ -454,7 +457,10 @@ def footprint_plan(
     for chip_set in chip_sets:
         _check_closed(layout, "chip_set", chip_set)
     files = [file for one in chip_sets for file in chip_files(layout, one)]
-    chip_words = f"The chips {listed(chip_sets)} go with their features: chips are numbered by footprints. Cut chips again before you rank, train or use the queue."
+    chip_words = (
+        f"The chips {listed(chip_sets)} go with their features: chips are numbered by footprints. Cut chips again before "
+        "you rank, train or use the queue."
+    )
 
     def change_all(db: sqlite3.Connection) -> None:
         change(db)

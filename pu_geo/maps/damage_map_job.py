@@ -113,9 +113,11 @@ def _check_decimals(n_given: int, n_written: int, n: int) -> None:
     """Refuse a threshold of more than 4 decimals among scores so close to each other that 4 decimals flag others."""
     if abs(n_given - n_written) > max(1, MOST_FLAGGED_BY_ROUNDING * n):
         raise PuGeoError(
-            f"{n_given:,} of {n:,} scores reach the threshold, and {n_written:,} do once they are written with 4 decimals, as in "
+            f"{n_given:,} of {n:,} scores reach the threshold, and {n_written:,} do once they are written with 4 "
+            "decimals, as in "
             "every map.",
-            "Spread the scores over 0..1, such as by ranks: scipy.stats.rankdata(scores) / len(scores), the threshold likewise.",
+            "Spread the scores over 0..1, such as by ranks: scipy.stats.rankdata(scores) / len(scores), the threshold "
+            "likewise.",
         )
 
 
@@ -124,7 +126,8 @@ def _checked_scores(scores: NDArray[np.floating], n: int) -> NDArray[np.float32]
     given = np.asarray(scores)
     if given.shape != (n,) or given.dtype.kind != "f":
         raise PuGeoError(
-            f"The scores have shape {given.shape} and type {given.dtype}; this map needs floating-point numbers of shape ({n},), "
+            f"The scores have shape {given.shape} and type {given.dtype}; this map needs floating-point numbers of shape "
+            f"({n},), "
             "one a building.",
             "Give them in the order of `project.building_ids()`.",
         )

@@ -40,18 +40,24 @@ FEWEST_NAMED = 10
 FEDERATED = "federated"
 """Preset of runs by a federation's model: other agencies taught it types that nobody here may ever have named."""
 RULE = (
-    "A building has a damage type where a person named it, or where its score reaches the type's threshold and the building is "
-    "confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type is absent. The type is "
-    "unknown where nothing was assessed, and where too few answers name it to judge by scores, unless a federation has taught it to the model."
+    "A building has a damage type where a person named it, or where its score reaches the type's threshold and the "
+    "building is "
+    "confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type is absent. "
+    "The type is "
+    "unknown where nothing was assessed, and where too few answers name it to judge by scores, unless a federation has "
+    "taught it to the model."
 )
 ATTRIBUTE_RULE = (
-    "The types come from the footprints: a building also has one where its attribute '{attribute}' names it and a person marked the "
+    "The types come from the footprints: a building also has one where its attribute '{attribute}' names it and a person "
+    "marked the "
     "building damaged."
 )
 ORDINAL_RULE = "The types are a scale: a building that reaches one reaches those below it."
 FEDERATED_RULE = (
-    "In a map by a federation's model, a yes by score says that the type's own score is at or above the type's threshold, and no more: a "
-    "building can be yes for several types, and other buildings may be than those that a project trained the type's class with."
+    "In a map by a federation's model, a yes by score says that the type's own score is at or above the type's threshold, "
+    "and no more: a "
+    "building can be yes for several types, and other buildings may be than those that a project trained the type's class "
+    "with."
 )
 _LONGEST = 40  # characters of a column
 _DAMAGED = ("confirmed", "flagged")
@@ -461,7 +467,8 @@ def _audit_of(one: TypeOnMap, done: random_audits.Answered, given: Codes, is_abo
     words = f"{wording.plural(n_checks, 'random check')} {'says' if n_checks == 1 else 'say'} yes or no: {n_yes:,} yes."
     if n_silent:
         words += (
-            f" {wording.plural(n_silent, 'check')} found damage and {'says' if n_silent == 1 else 'say'} nothing of it: not counted; "
+            f" {wording.plural(n_silent, 'check')} found damage and {'says' if n_silent == 1 else 'say'} nothing of it: "
+            "not counted; "
             "the interval holds either answer."
         )
     return TypeAudit(precision, recall, n_checks, n_yes, n_silent, words)
@@ -519,7 +526,8 @@ def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
         found.append(f"Too few damaged buildings are known to have {', '.join(few)}: on the map are only these{also}.")
     if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
         found.append(
-            f"How many of the buildings with {', '.join(alone)} by score have it is not known: no audit estimates it, the scores only rank."
+            f"How many of the buildings with {', '.join(alone)} by score have it is not known: no audit estimates it, the "
+            "scores only rank."
         )
     return found
 

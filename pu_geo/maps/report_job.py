@@ -125,7 +125,8 @@ def _audit(audit: Mapping[str, Any] | None, units: Units) -> Section:
     """Return what random checks say of the map, or that there were none."""
     if audit is None:
         words = (
-            f"None was made of this run's map. Nobody knows how many of the flagged {units.several} are damaged, nor how much "
+            f"None was made of this run's map. Nobody knows how many of the flagged {units.several} are damaged, nor how "
+            "much "
             "damage is missed: the scores are a rank, not a probability. An audit answers a few hundred "
             f"{units.several} drawn at random."
         )
@@ -145,7 +146,10 @@ def _audit(audit: Mapping[str, Any] | None, units: Units) -> Section:
         ("Recall: share of the damaged that are flagged or confirmed", wording.interval_of(here["recall"])),
         ("Second reading", twice),
     ]
-    note = "In parentheses: 95 % intervals. What people confirmed is no flag: it is not in precision, and counts as found in recall."
+    note = (
+        "In parentheses: 95 % intervals. What people confirmed is no flag: it is not in precision, and counts as found in "
+        "recall."
+    )
     return Section("Audit", [note], rows, picture=picture(audit))
 
 
@@ -239,7 +243,8 @@ def _method(damage_map: DamageMap) -> Section:
         "Method": _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}",
         "Features": "" if features == RCF else words_of(features, facts["feature_maker"]),
         "Layers": all_words(facts.get("layers", ())),
-        "Settings": f"preset {plain(facts.get('preset'), 60)}, seed {plain(facts.get('seed'))}, run {plain(facts['run_id'], 60)}, {facts['made_with']}",
+        "Settings": f"preset {plain(facts.get('preset'), 60)}, seed {plain(facts.get('seed'))}, run "
+        f"{plain(facts['run_id'], 60)}, {facts['made_with']}",
         "Learned from": f"{plain(learned.get('n_positive'))} damaged buildings and those not reviewed, labels up to number "
         f"{plain(learned.get('at_event'))}{where}; it gives no grades",
         "Answers on the map": ", ".join(f"{answers[label]:,} {label.replace('_', ' ')}" for label in _ANSWERS)
@@ -248,7 +253,8 @@ def _method(damage_map: DamageMap) -> Section:
         "Evidence from place": place.words_of(facts.get("evidence_from_place")),
         "Score": f"{_SCORE_TYPES.get(kind, kind)}; "
         + ("chances of damage were calibrated on the audit" if is_calibrated else "a rank, not a probability"),
-        "Threshold": f"flagged from {plain(facts['threshold'])} on ({origin_words(str(facts['threshold_origin']))}; {facts['audit_id']}); "
+        "Threshold": f"flagged from {plain(facts['threshold'])} on ({origin_words(str(facts['threshold_origin']))}; "
+        f"{facts['audit_id']}); "
         "a person's answer overrules the score",
     }
     return Section("Method", table=[row for row in rows.items() if row[1]])
@@ -262,7 +268,8 @@ def _license(damage_map: DamageMap) -> Section:
     sums = [f"{plain(name, 40)} {plain(value or 'not recorded', 64)}" for name, value in facts["sha256"].items()]
     more = f"; and {len(sums) - MOST_SUMS} more in damage_map.run.json" if len(sums) > MOST_SUMS else ""
     words = (
-        f"{facts['disclaimer']} It helps to choose where to look first; it does not replace looking. No decision on a single building or "
+        f"{facts['disclaimer']} It helps to choose where to look first; it does not replace looking. No decision on a "
+        "single building or "
         "household should rest on it alone.",
         "License of this map: none stated; ask the producer before you pass this map on. "
         f"Outlines: {plain(outlines)}. Pictures: the terms of their providers apply.",

@@ -40,7 +40,8 @@ _OF_RUN = (
     "from_model", "place",
 )  # fmt: skip
 _CANNOT = {
-    "ranker": "The instant ranker orders buildings by one straight cut through features that were never trained; it finds what "
+    "ranker": "The instant ranker orders buildings by one straight cut through features that were never trained; it finds "
+    "what "
     "looks like the clicked buildings, and nothing else."
 }
 _SCORES = {
@@ -156,7 +157,8 @@ def judgement_words(judged: Mapping[str, Any] | None) -> str:
     n = int((judged or {}).get("n_held_out") or 0)
     if judged is None or n < FEWEST_HELD_OUT or None in (judged.get("criterion"), judged.get("low")):
         return (
-            f"Not enough to judge: {n} held-out clicks, and it takes {FEWEST_HELD_OUT}. Nothing is known of this run from its "
+            f"Not enough to judge: {n} held-out clicks, and it takes {FEWEST_HELD_OUT}. Nothing is known of this run from "
+            "its "
             "own labels beyond what it was taught."
         )
     return f"{words_of(judged)} Compare it between runs of one project: what guesses gets less than 1."
@@ -180,7 +182,10 @@ def limits(facts: RunFacts, *, has_audit: bool) -> list[str]:
     if facts.from_model:
         learned = "The model was trained elsewhere and learned nothing from the answers in this project."
     elif facts.federation is not None:
-        learned = f"It learned from {n} damaged buildings of this project, and from those of its partners, whose number is not known here."
+        learned = (
+            f"It learned from {n} damaged buildings of this project, and from those of its partners, whose number is not "
+            "known here."
+        )
     elif n < FEW_POSITIVES:
         learned = (
             f"It learned from {n} damaged buildings; with fewer than {FEW_POSITIVES}, other clicks may give another map."

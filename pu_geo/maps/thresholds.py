@@ -59,7 +59,10 @@ def offer(shown: DamageMap) -> Offer | None:
     if shown.chip_set == check.chip_set:
         judged = [at.damaged.value for at in auditing.at_by(shown.layout, shown.run.run_id, check, [now.value, limit.value])]
     costs = [_costs(damaged, n, left) for damaged, n in zip(judged, (n_now, n_flagged), strict=True)]
-    words = f"The audit estimates about {left:,} damaged beside the {found.confirmed:,} confirmed. Now {costs[0]}. With its threshold {costs[1]}."
+    words = (
+        f"The audit estimates about {left:,} damaged beside the {found.confirmed:,} confirmed. Now {costs[0]}. With its "
+        f"threshold {costs[1]}."
+    )
     return Offer(limit, n_flagged, n_now, words)
 
 
@@ -68,7 +71,10 @@ def _costs(damaged: float | None, n: int, left: int) -> str:
     if damaged is None:
         return f"{n:,} flagged: these checks cannot tell how many of them are damaged"
     right = min(round(damaged), n)
-    return f"{n:,} flagged: about {right:,} of them damaged, {n - right:,} not, and about {max(left - right, 0):,} damaged missed"
+    return (
+        f"{n:,} flagged: about {right:,} of them damaged, {n - right:,} not, and about {max(left - right, 0):,} damaged "
+        "missed"
+    )
 
 
 def top(shown: DamageMap, k: int) -> Threshold:

@@ -49,9 +49,11 @@ Floats = NDArray[np.floating]
 Callback = Callable[[Mapping[str, object]], object]
 MADE_UP_LABELS = "Labels that it makes up are not 0 and 1, and are refused."
 CHECKS_THAT_CANNOT_PASS: Mapping[str, str] = {
-    "check_classifiers_classes": "Wants scores above 0 for class 1; ours are the app's, in [0, 1], to be compared with threshold_.",
+    "check_classifiers_classes": "Wants scores above 0 for class 1; ours are the app's, in [0, 1], to be compared with "
+    "threshold_.",
     "check_classifiers_train": "The same; and few y are positive by chance.",
-    "check_classifiers_one_label": "Without positives, or with nothing else, there is nothing to learn from: a TrainingError.",
+    "check_classifiers_one_label": "Without positives, or with nothing else, there is nothing to learn from: a "
+    "TrainingError.",
     "check_classifier_not_supporting_multiclass": "y other than 0 and 1 is refused in our words.",
     "check_fit2d_1feature": "Has 3 positives; methods refuse fewer than 5.",
     **dict.fromkeys(
@@ -162,7 +164,8 @@ def as_rows(values: ArrayLike | None, n: int, name: str = "known_negative") -> B
         )
     if found.min() < 0 or found.max() >= n or len(np.unique(found)) < len(found):
         raise InputError(
-            f"{name} must name rows 0 to {n - 1}, each once; it has {len(found)} numbers from {found.min()} to {found.max()}.",
+            f"{name} must name rows 0 to {n - 1}, each once; it has {len(found)} numbers from {found.min()} to "
+            f"{found.max()}.",
             hint,
         )
     chosen[found] = True
@@ -240,7 +243,8 @@ class _Estimator(ClassifierMixin, BaseEstimator):
                 )
             if chips.shape[3] <= MOST_BANDS < chips.shape[1]:
                 raise InputError(
-                    f"X has shape {list(chips.shape)}; chips are [N, C, H, W], with their {chips.shape[3]} bands before the rows.",
+                    f"X has shape {list(chips.shape)}; chips are [N, C, H, W], with their {chips.shape[3]} bands before "
+                    "the rows.",
                     "Write np.moveaxis(X, -1, 1).",
                 )
             self._remember(int(np.prod(chips.shape[1:])), reset)
@@ -273,7 +277,8 @@ class _Estimator(ClassifierMixin, BaseEstimator):
             self.n_features_in_ = n_features
         elif n_features != self.n_features_in_:
             raise InputError(
-                f"X has {n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} features as input.",
+                f"X has {n_features} features, but {type(self).__name__} is expecting {self.n_features_in_} features as "
+                "input.",
                 "Pass chips or features of the kind that it learned from.",
             )
 
@@ -479,7 +484,8 @@ class MethodEstimator(_Estimator):
         if not is_chips and len(found) < card.min_views:
             raise InputError(
                 f"{card.title} compares {card.min_views} views of each chip; X has {len(found)}.",
-                "Pass views of features [V, N, D], view 0 of the plain chips and the others of augmented ones, or chips as uint8 "
+                "Pass views of features [V, N, D], view 0 of the plain chips and the others of augmented ones, or chips "
+                "as uint8 "
                 "[N, C, H, W], of which views are made.",
             )
         if not is_chips:
@@ -639,7 +645,8 @@ def _mask(values: ArrayLike, n_views: int) -> Bools:
     found = np.asarray(values)
     if found.dtype != np.bool_ or found.ndim != 2 or len(found) != n_views:
         raise InputError(
-            f"is_missing is {found.dtype} {list(found.shape)}; it must be bool [{n_views}, N], a row for each of {n_views} views.",
+            f"is_missing is {found.dtype} {list(found.shape)}; it must be bool [{n_views}, N], a row for each of "
+            f"{n_views} views.",
             "Pass X as a dict of views, or name them by views=, and one row of bools for each.",
         )
     return found
@@ -831,7 +838,8 @@ class PUPL(ClusterMixin, BaseEstimator):
         if not pseudo_labels.is_clear(many - two):
             return []
         return [
-            f"Two clusters do not follow the positives; {pupl.usual_k(len(values))} small ones do. Set n_clusters to that and "
+            f"Two clusters do not follow the positives; {pupl.usual_k(len(values))} small ones do. Set n_clusters to that "
+            "and "
             "look at `ranking_`, clusters with the largest share of positives first."
         ]
 

@@ -607,14 +607,16 @@ def _check(data: PUData, labels: Labels, rows: Ints, settings: HeroconSettings, 
     if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2 and is_compared:
         raise TrainingError(
             f"HeroCon compares two views of each chip; these features have {len(data.inputs.views)}.",
-            "Make the set again with more --views (`pu-geo features`; those that come with the chips, rcf: `pu-geo chip`), train on another one, "
+            "Make the set again with more --views (`pu-geo features`; those that come with the chips, rcf: `pu-geo "
+            "chip`), train on another one, "
             "or set unsupervised_weight to 0.",
             kind="views",
         )
     widths = {view.stop - view.start for view in data.views} if isinstance(data.inputs, FeatureViews) else set()
     if len(widths) > 1 and not (settings.embedding_dim or settings.width):
         raise TrainingError(
-            f"embedding_dim is 0, which takes features as they are, and the views have {', '.join(map(str, sorted(widths)))}.",
+            "embedding_dim is 0, which takes features as they are, and the views have "
+            f"{', '.join(map(str, sorted(widths)))}.",
             "Set embedding_dim to a number such as 64, so that all views become as long.",
             kind="settings",
         )
@@ -625,6 +627,7 @@ def _check(data: PUData, labels: Labels, rows: Ints, settings: HeroconSettings, 
         if data.type_labels is not None:
             alike, help_words = "No labeled building is known to lack a type", "answer no where one lacks a type"
         run.warnings.append(
-            f"{alike}, so HeroCon had nothing to tell apart and is little more than cross entropy. Mark some buildings as not damaged, or "
+            f"{alike}, so HeroCon had nothing to tell apart and is little more than cross entropy. Mark some buildings as "
+            "not damaged, or "
             f"{help_words}."
         )

@@ -201,7 +201,8 @@ def estimated_class_prior(data: PUData, positive: Ints, unlabeled: Ints, extract
     """
     if len(positive) < 2 or len(unlabeled) < 2:
         raise TrainingError(
-            f"Estimating the share of damage (class prior) needs 2 damaged buildings and 2 not reviewed; here are {len(positive)} and "
+            "Estimating the share of damage (class prior) needs 2 damaged buildings and 2 not reviewed; here are "
+            f"{len(positive)} and "
             f"{len(unlabeled)}.",
             "Set class_prior, the share of damaged among those not reviewed, or mark more damaged buildings.",
             kind="positives",

@@ -76,7 +76,8 @@ class NetworkSettings:
     )
     augmentation: str = setting(
         "aerial",
-        "Views of chips: flips, rotation and crop (aerial), or mirror, crop and colour (natural). Cached features are aerial.",
+        "Views of chips: flips, rotation and crop (aerial), or mirror, crop and colour (natural). Cached features are "
+        "aerial.",
         choices=("aerial", "natural"),
     )
     pretrain_epochs: int = setting(

@@ -39,7 +39,10 @@ from pu_geo.training.model_files import Model
 from pu_geo.training.run import best_device, name_of
 
 CHIPS_COMPARED, MAX_NUMBER = 500, 10**9
-_NO_ROUNDS = "Its file does not say in how many rounds of its federation each class took part: a class may have been trained hardly at all."
+_NO_ROUNDS = (
+    "Its file does not say in how many rounds of its federation each class took part: a class may have been trained "
+    "hardly at all."
+)
 
 
 def apply_model(job: Job, *, path: str) -> dict[str, object]:
@@ -87,7 +90,8 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
     if trained_on:
         device = printable(card.get("device"), 100)
         words = [
-            f"{method.title} was trained on the chips and answers of this project, as they were then ({device}); its model scored the buildings here."
+            f"{method.title} was trained on the chips and answers of this project, as they were then ({device}); its "
+            "model scored the buildings here."
         ]
     else:
         words = _origin_words(restored, inputs, optical_chips(layout, inputs.chip_set), chips, is_federated)
@@ -224,14 +228,16 @@ def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> NDArra
             continue
         if there is not None and there.when != view.when:
             raise ModelError(
-                f"{name} learned from a layer {view.name} with the date {view.when or 'none'}; {view.name} of this project has the date "
+                f"{name} learned from a layer {view.name} with the date {view.when or 'none'}; {view.name} of this "
+                "project has the date "
                 f"{there.when or 'none'}.",
                 "Add the layer of that date under that name, or use a model that was trained with the layers here.",
                 kind="bands",
             )
         needed, ours = (", ".join(f"{v.name} ({v.stop - v.start})" for v in views) for views in (restored.chip_views, here))
         raise ModelError(
-            f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this project have {ours}.",
+            f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this "
+            f"project have {ours}.",
             "Add layers of these names on the Imagery page, or with `pu-geo add-layer`, and cut the chips anew.",
             kind="bands",
         )
@@ -347,7 +353,8 @@ def _origin_words(
     where = "these same buildings" if is_same else "another set of buildings"
     return [
         *_absence_words(there),
-        f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; nothing "
+        f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; "
+        "nothing "
         "was learned from the answers in this project. Audit the map before you use it.",
     ]
 
@@ -373,8 +380,10 @@ def _federated_words(federation: Mapping[str, Any], title: str) -> str:
     classes = federation.get("classes_here")
     held = ", ".join(printable(name) for name in classes) if isinstance(classes, list) else "some classes"
     return (
-        f"{title} trained this model together with other projects, in the federation {printable(federation.get('title'))}: the buildings "
-        f"here taught it {held}, and nobody here has checked what taught it the other classes. Audit the map before you use it."
+        f"{title} trained this model together with other projects, in the federation "
+        f"{printable(federation.get('title'))}: the buildings "
+        f"here taught it {held}, and nobody here has checked what taught it the other classes. Audit the map before you "
+        "use it."
     )
 
 

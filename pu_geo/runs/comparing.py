@@ -122,7 +122,8 @@ class Clicks:
         if not self.n_later:
             return f"{words}."
         return (
-            f"{words}, {self.n_later} clicked after one or both began. Later clicks are a choice of whoever clicked, not an even "
+            f"{words}, {self.n_later} clicked after one or both began. Later clicks are a choice of whoever clicked, not "
+            "an even "
             "draw of the damage, and a run that had started did not know them."
         )
 
@@ -336,7 +337,8 @@ def agreement_words(found: Comparison) -> list[str]:
     return [
         f"Rank correlation (Spearman) {_rho_words(ranked.spearman)}, over {common}.",
         *(
-            f"Of the {top.k:,} highest of A, {top.overlap:.0%} are among the {top.k:,} highest of B (by chance {top.chance:.0%})."
+            f"Of the {top.k:,} highest of A, {top.overlap:.0%} are among the {top.k:,} highest of B (by chance "
+            f"{top.chance:.0%})."
             for top in ranked.tops
         ),
     ]
@@ -357,7 +359,8 @@ def criterion_words(side: Side) -> str:
     if known is None or known.criterion is None or known.recall is None:
         return "not enough to judge"
     return (
-        f"{known.criterion:.2f} ({known.low:.2f} to {known.high:.2f}); {wording.percent(known.recall)} of {known.n_held_out} clicks "
+        f"{known.criterion:.2f} ({known.low:.2f} to {known.high:.2f}); {wording.percent(known.recall)} of "
+        f"{known.n_held_out} clicks "
         f"{above_words(known.n_called)}"
     )
 

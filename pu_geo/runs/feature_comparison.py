@@ -164,7 +164,8 @@ def require_clicks(n_own: int, n_positive: int, n_unlabeled: int, methods: Seque
             )
         if left < card.min_positives:
             raise TrainingError(
-                f"{card.title} needs at least {card.min_positives} damaged buildings; while some clicks are held out there are {left}.",
+                f"{card.title} needs at least {card.min_positives} damaged buildings; while some clicks are held out "
+                f"there are {left}.",
                 "Leave it out, or mark more damaged buildings on the Annotate page.",
                 kind="few_labels",
             )

@@ -122,7 +122,10 @@ class RunInputs:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know of a run beside what its method says, one sentence each."""
-        words = f"Learned from {self.n_accepted:,} buildings of accepted clusters as if they were marked damaged; nobody checked each."
+        words = (
+            f"Learned from {self.n_accepted:,} buildings of accepted clusters as if they were marked damaged; nobody "
+            "checked each."
+        )
         passed = (
             f"{self.n_passed_over:,} buildings of accepted clusters were not learned from: kinds of damage were, and nobody "
             "named theirs."
@@ -334,7 +337,8 @@ def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, ND
     left = len(positive) - n
     if n < 0 or (n > 0 and left < card.min_positives):
         raise TrainingError(
-            f"{n} held-out clicks of {len(positive)} damaged buildings would leave {max(left, 0)}; {card.title} needs at least "
+            f"{n} held-out clicks of {len(positive)} damaged buildings would leave {max(left, 0)}; {card.title} needs at "
+            "least "
             f"{card.min_positives}.",
             f"Hold out {max(len(positive) - card.min_positives, 0)} at most, or mark more buildings on the Annotate page.",
             kind="hold_out",

@@ -49,8 +49,10 @@ def scaled_otherwise(card: Mapping[str, Any], facts: Mapping[str, Any], file: st
             if what in known and known[what] != here[what]:
                 theirs, ours = (printable(str(one[what])[:20]) or "none" for one in (known, here))
                 raise ModelError(
-                    f"{file} learned from a layer {name} with the {what} {theirs}; {name} of this project has the {what} {ours}.",
-                    "Add the layer that measures the same under that name, or use a model that was trained with the layers here.",
+                    f"{file} learned from a layer {name} with the {what} {theirs}; {name} of this project has the {what} "
+                    f"{ours}.",
+                    "Add the layer that measures the same under that name, or use a model that was trained with the "
+                    "layers here.",
                     kind="bands",
                 )
         pairs = _pairs(known.get("bands"))
@@ -59,8 +61,10 @@ def scaled_otherwise(card: Mapping[str, Any], facts: Mapping[str, Any], file: st
             if max(abs(a - b) for a, b in zip(pair, own, strict=True)) > most:
                 unit = f" {here['unit']}" if here["unit"] else ""
                 words.append(
-                    f"Band {band} of the layer {name} is scaled from {own[0]:.4g} to {own[1]:.4g}{unit} here, and was from {pair[0]:.4g} to "
-                    f"{pair[1]:.4g}{unit} where the model learned: the same brightness means another value, so its scores may be off."
+                    f"Band {band} of the layer {name} is scaled from {own[0]:.4g} to {own[1]:.4g}{unit} here, and was "
+                    f"from {pair[0]:.4g} to "
+                    f"{pair[1]:.4g}{unit} where the model learned: the same brightness means another value, so its scores "
+                    "may be off."
                 )
     return words
 

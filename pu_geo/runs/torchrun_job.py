@@ -169,7 +169,8 @@ def _raise_end(ends: Sequence[RankEnd], code: int, n: int, log: str) -> None:
         which = f"process {int(rank) + 1} of {n} was killed (signal {number})" if others else "its processes were killed"
         raise TrainingError(
             f"The training on {n} devices ended early: {which}.",
-            "Memory may have run out; the job's log says more. 'Resume' or 'Start again' on its card, or `pu-geo jobs P.pugeo resume ID`, "
+            "Memory may have run out; the job's log says more. 'Resume' or 'Start again' on its card, or `pu-geo jobs "
+            "P.pugeo resume ID`, "
             "goes on after its last checkpoint.",
             kind="rank",
         )

@@ -117,7 +117,8 @@ def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> dict[str, obje
     if request.takes_features and len(inputs.views) < 2 and request.method in _COMPARES_VIEWS:
         anew = "Cut chips again" if inputs.feature_set == RCF else "Make the set again"
         run.warnings.append(
-            f"{inputs.feature_set} has one view of each chip, and {card.title} learns from how views differ. {anew} with more --views, "
+            f"{inputs.feature_set} has one view of each chip, and {card.title} learns from how views differ. {anew} with "
+            "more --views, "
             "or train on another set."
         )
     start_k = inputs.start_k()

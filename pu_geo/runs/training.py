@@ -151,7 +151,8 @@ def why_not(layout: Layout, method: str, hold_out: int = 0) -> str | None:
         return f"{card.title} needs at least {card.min_positives} damaged buildings; this project has {data.n_positive}."
     if data.n_positive - hold_out < card.min_positives:
         return (
-            f"{card.title} needs at least {card.min_positives} damaged buildings to learn from; {hold_out} held-out clicks would leave "
+            f"{card.title} needs at least {card.min_positives} damaged buildings to learn from; {hold_out} held-out "
+            "clicks would leave "
             f"{max(data.n_positive - hold_out, 0)} of {data.n_positive}."
         )
     if data.n_not_damaged < card.min_not_damaged:
@@ -231,7 +232,8 @@ def pinned_run(layout: Layout) -> str | None:
 def recommendation() -> str:
     """Return what to train and why. It names no share of damage: clicks alone know none, see `auditing.how_many`."""
     return (
-        f"Train the {catalog.name_within(DEFAULT_METHOD)}: on seven sets, with little damage and with much, it was ahead of the instant ranker or level with it; "
+        f"Train the {catalog.name_within(DEFAULT_METHOD)}: on seven sets, with little damage and with much, it was ahead "
+        "of the instant ranker or level with it; "
         "NcPU and PUCL are second opinions."
     )
 

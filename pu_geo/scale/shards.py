@@ -176,7 +176,8 @@ def _record(future: Any) -> Mapping[str, Any]:
         if type(error).__name__ == "KilledWorker":
             raise JobError(
                 f"A shard ended all workers that tried it: {' '.join(str(error).split())[:300]}",
-                f"Workers may have too little memory: start the job anew on fewer of them, or on another cluster. Or: {clusters.GO_ON}",
+                "Workers may have too little memory: start the job anew on fewer of them, or on another cluster. Or: "
+                f"{clusters.GO_ON}",
                 kind="cluster",
             ) from error
         if isinstance(error, ImportError):
@@ -273,7 +274,8 @@ def _fresh(folder: Path, shard: Shard, record: Mapping[str, Any]) -> Arrays:
             return found
         if time.monotonic() > until:
             raise JobError(
-                f"{path} is missing here, or is not what the worker on {record['host']} wrote (sha256 {record['sha256'][:12]}...).",
+                f"{path} is missing here, or is not what the worker on {record['host']} wrote (sha256 "
+                f"{record['sha256'][:12]}...).",
                 f"See whether the shared disk works; then {clusters.GO_ON}",
                 kind="cluster",
             )

@@ -170,7 +170,8 @@ def _why_post_alone(facts: Mapping[str, Any]) -> str:
     if n_lacking <= MOST_WITHOUT_PRE * n:
         return ""
     return (
-        f"The pre-event scenes do not show {n_lacking:,} of {n:,} buildings, so the ranking uses the post-event scenes alone, "
+        f"The pre-event scenes do not show {n_lacking:,} of {n:,} buildings, so the ranking uses the post-event scenes "
+        "alone, "
         "for all buildings."
     )
 

@@ -225,7 +225,8 @@ def _require_room(layout: Layout, shape: tuple[int, int, int], times: int) -> No
     needed, free = int(np.prod(shape, dtype=np.int64)) * 2 * times, shutil.disk_usage(layout.folder).free
     if needed > free:
         raise PuGeoError(
-            f"These features take {needed / 1e9:,.1f} GB; {free / 1e9:,.1f} GB are free on the disk of {layout.folder.name}.",
+            f"These features take {needed / 1e9:,.1f} GB; {free / 1e9:,.1f} GB are free on the disk of "
+            f"{layout.folder.name}.",
             "Make room there, use one date (`--dates post`), or fewer views (`--views 1` is enough for rankings).",
             kind="disk",
         )

@@ -197,7 +197,10 @@ def as_row(layer: Layer, n_without: int | None, n_buildings: int) -> dict[str, A
 
 def words_of(layer: Layer, n_without: int | None, n_buildings: int) -> str:
     """Return a layer in one line: its date, kind, bands, scaling, and which buildings it does not show."""
-    what = f"{WHEN_WORDS[layer.when]}, {KIND_WORDS[layer.kind]}, {plural(layer.bands, 'band')} from {plural(len(layer.scenes), 'file')}"
+    what = (
+        f"{WHEN_WORDS[layer.when]}, {KIND_WORDS[layer.kind]}, {plural(layer.bands, 'band')} from "
+        f"{plural(len(layer.scenes), 'file')}"
+    )
     lacks = (
         "not in the newest chips: cut chips again"
         if n_without is None

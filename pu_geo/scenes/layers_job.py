@@ -75,7 +75,8 @@ def add_layer(
     date, measure = usual[0] if when is None else layers.when_of(when), kind or usual[1]
     if here is not None and (date, measure) != usual:
         raise ImageryError(
-            f"The layer {name} is {layers.WHEN_WORDS[here.when]} and of the kind {here.kind}; files that are added to it are too.",
+            f"The layer {name} is {layers.WHEN_WORDS[here.when]} and of the kind {here.kind}; files that are added to it "
+            "are too.",
             "Leave the date and the kind away to add them to it, or give the new layer another name.",
             kind="name",
         )
@@ -190,7 +191,8 @@ def _checked(
     pixel_m = None if grid.has_place else grid.gsd_m
     if pixel_m is not None and len(paths) + len(known) > 1:
         raise ImageryError(
-            f"{len(paths) + len(known)} files were named for {name}, and this project has no place on the Earth; nothing says how they "
+            f"{len(paths) + len(known)} files were named for {name}, and this project has no place on the Earth; nothing "
+            "says how they "
             "lie beside one another.",
             "Join them to one picture.",
             kind="local",
@@ -213,7 +215,8 @@ def _checked(
         mine, theirs = ((len(one.rgb), one.dtype) for one in (scene, [*known, *new, scene][0]))
         if mine != theirs:
             raise ImageryError(
-                f"{file} has {mine[0]} band(s) of {mine[1]}, and other files of the same layer have {theirs[0]} of {theirs[1]}.",
+                f"{file} has {mine[0]} band(s) of {mine[1]}, and other files of the same layer have {theirs[0]} of "
+                f"{theirs[1]}.",
                 "Files of a layer have the same bands and sample type. Give this one a name of its own, or convert it.",
                 kind="bands",
             )
@@ -264,14 +267,17 @@ def _odd_samples(name: str, scene: Scene, found: Scaling) -> list[str]:
         elif wrong := [end for end in pair if not is_possible(end, scene.kind)]:
             value = next((value for value, _ in odd if not is_possible(value, scene.kind)), wrong[0])
             raise ImageryError(
-                f"Band {band} of {name} has samples of {_in_file(value, scene)}, which no layer of the kind {scene.kind} can measure.",
-                f"If that stands for no data, name it (--nodata {_in_file(value, scene)}); else correct the file or the kind.",
+                f"Band {band} of {name} has samples of {_in_file(value, scene)}, which no layer of the kind {scene.kind} "
+                "can measure.",
+                f"If that stands for no data, name it (--nodata {_in_file(value, scene)}); else correct the file or the "
+                "kind.",
                 kind="nodata",
             )
         for value, share in odd:
             words = _in_file(value, scene)
             notes.append(
-                f"{_percent(share)} of the samples of band {band} of {name} are exactly {words}. If that stands for no data, remove the "
+                f"{_percent(share)} of the samples of band {band} of {name} are exactly {words}. If that stands for no "
+                "data, remove the "
                 f"layer and add it with --nodata {words}."
             )
     return notes
@@ -299,8 +305,10 @@ def _other_scaling(layer: Layer, new: Sequence[tuple[float, float]]) -> list[str
         if not (is_cut((low, high), (least, most)) or is_flat((low, high), (least, most))):
             continue
         notes.append(
-            f"Band {band} of the files added to {layer.name} spans {least:.4g} to {most:.4g}{unit}; the layer is scaled from {low:.4g} to "
-            f"{high:.4g}{unit}, so what lies beyond is cut off. Check that they have the same unit and no undeclared no data. If they "
+            f"Band {band} of the files added to {layer.name} spans {least:.4g} to {most:.4g}{unit}; the layer is scaled "
+            f"from {low:.4g} to "
+            f"{high:.4g}{unit}, so what lies beyond is cut off. Check that they have the same unit and no undeclared no "
+            "data. If they "
             "do, remove the layer and add all its files together, which finds one scaling for all."
         )
     return notes
@@ -310,7 +318,8 @@ def _step_notes(layer: Layer) -> list[str]:
     """Return a note for each band of which a step of 256 is too coarse for small changes."""
     most = layers.COARSE_STEP.get(layer.kind)
     return [
-        f"Band {band} of {layer.name} spans {high - low:.4g} {layer.unit}, so one of its 256 steps is {step:.2g} {layer.unit}: smaller "
+        f"Band {band} of {layer.name} spans {high - low:.4g} {layer.unit}, so one of its 256 steps is {step:.2g} "
+        f"{layer.unit}: smaller "
         "changes do not show in chips."
         for band, ((low, high), step) in enumerate(zip(layer.scaling, layer.steps, strict=True), start=1)
         if most is not None and step > most

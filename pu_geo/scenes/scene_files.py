@@ -228,7 +228,9 @@ def _real(path: Path, scene: Scene) -> Path:
 
 def _other_file(scene: Scene, path: Path, found: str, wanted: str) -> ImageryError:
     return ImageryError(
-        f"{path} is not the file of {scene.scene_id}: {found}, and the file that was added has {wanted}. Nothing was changed.",
-        f"Find the original. Or replace {replacing(scene)}, or add this file as a new scene: chips of the original are out of date then.",
+        f"{path} is not the file of {scene.scene_id}: {found}, and the file that was added has {wanted}. Nothing was "
+        "changed.",
+        f"Find the original. Or replace {replacing(scene)}, or add this file as a new scene: chips of the original are "
+        "out of date then.",
         kind="changed",
     )

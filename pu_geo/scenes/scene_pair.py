@@ -189,7 +189,8 @@ def doubts(scenes: Sequence[Scene], folder: Path) -> list[tuple[str, str]]:
         found += [
             (
                 "pictures",
-                f"{one.scene_id} and {other.scene_id} are one and the same picture, {Path(one.path).name}: it shows no change.",
+                f"{one.scene_id} and {other.scene_id} are one and the same picture, {Path(one.path).name}: it shows no "
+                "change.",
             )
             for other in post
             if other.sha256 and other.sha256 == one.sha256
@@ -207,7 +208,8 @@ def _late(pre: Sequence[Scene], post: Sequence[Scene]) -> str:
     if not before or not after or max(before) <= min(after):
         return ""
     return (
-        f"A pre-event scene is dated {when(max(before))}, after a post-event one, {when(min(after))}. Check whether they were swapped; dates "
+        f"A pre-event scene is dated {when(max(before))}, after a post-event one, {when(min(after))}. Check whether they "
+        "were swapped; dates "
         "can be changed in the table of scenes."
     )
 
@@ -227,12 +229,14 @@ def blurred(scenes: Sequence[Scene]) -> dict[str, str]:
         usual = float(np.median(others)) if others else 0.0
         if own < BLURRIER * usual:
             found[scene.scene_id] = (
-                f"{name} is much blurrier than the other date (sharpness {own:.1f} against {usual:.1f}): edges that are sharp in one date "
+                f"{name} is much blurrier than the other date (sharpness {own:.1f} against {usual:.1f}): edges that are "
+                "sharp in one date "
                 "alone look like change. Use another picture if there is one."
             )
         elif own < BLURRED and scene.gsd_m > _FINE_M:
             found[scene.scene_id] = (
-                f"{name} is blurred (sharpness {own:.1f}): it shows less than its pixels of {scene.gsd_m:.2f} m promise, so small damage "
+                f"{name} is blurred (sharpness {own:.1f}): it shows less than its pixels of {scene.gsd_m:.2f} m promise, "
+                "so small damage "
                 "cannot be seen."
             )
     return found
@@ -274,7 +278,8 @@ def _shifts(found: Alignment) -> list[PairIssue]:
     known = found.has_data & (found.quality > 0)
     half, most = np.percentile(np.hypot(found.dx_m, found.dy_m)[known], [50, 95]) if known.any() else (0.0, 0.0)
     words = (
-        f"At half of the buildings pre and post are less than {half:.1f} m out of line, at 95 % less than {most:.1f} m. Chips are "
+        f"At half of the buildings pre and post are less than {half:.1f} m out of line, at 95 % less than {most:.1f} m. "
+        "Chips are "
         "cut with the measured shift of each building, which corrects it."
     )
     n, n_failed, n_all = int(found.has_data.sum()), int(found.is_misaligned.sum()), len(found.has_data)
@@ -290,7 +295,8 @@ def _shifts(found: Alignment) -> list[PairIssue]:
             "Not aligned",
             f"{n_failed:,} of {n:,}",
             "Check these by eye, or mark them not assessable (misaligned)." if is_many else "",
-            f"Buildings where no shift within {FARTHEST_M:g} m fits reliably, and the neighbors give none either; of the {n:,} "
+            f"Buildings where no shift within {FARTHEST_M:g} m fits reliably, and the neighbors give none either; of the "
+            f"{n:,} "
             f"buildings with imagery around them in both dates.{without}",
         ),
     ]
@@ -299,7 +305,10 @@ def _shifts(found: Alignment) -> list[PairIssue]:
 def _hidden(values: NDArray[np.float64], name: str, where: str) -> PairIssue:
     n_most = int((values > assessability.MOST_HIDDEN).sum())
     worry = f"{n_most:,} buildings cannot be judged, {where}." if n_most > MOST_HIDDEN * len(values) else ""
-    words = f"{int((values > 0).sum()):,} footprints reach {where}; {n_most:,} by more than {percent(assessability.MOST_HIDDEN)}."
+    words = (
+        f"{int((values > 0).sum()):,} footprints reach {where}; {n_most:,} by more than "
+        f"{percent(assessability.MOST_HIDDEN)}."
+    )
     return PairIssue(f"{name} in footprints", percent(float(values.mean())) if len(values) else "0 %", worry, words)
 
 

@@ -74,7 +74,8 @@ def add_scenes(
         else:
             other = f" It would be read in another way: replace {same.scene_id} by it." * (not reads_alike(scene, same))
             notes.append(
-                f"{_with_folder(path)} was not added: it has the same content as {same.scene_id}, {_with_folder(same.path)}.{other}"
+                f"{_with_folder(path)} was not added: it has the same content as {same.scene_id}, "
+                f"{_with_folder(same.path)}.{other}"
             )
     new = local_space.laid_over(here, new)
     scenes = here + new
@@ -239,7 +240,8 @@ def add_xbd(job: Job, *, folder: str, chosen: str = "") -> dict[str, object]:
     grid = store.call(job.layout, contents.grid)
     table = in_child.read_xbd_footprints(kept.labels, f"the labels of {Path(folder).name}", grid)
     words = (
-        f"{len(left_out)} pictures were left out, since their labels hold too few buildings, or fit too badly, to place them: "
+        f"{len(left_out)} pictures were left out, since their labels hold too few buildings, or fit too badly, to place "
+        "them: "
         f"{listed(left_out)}."
     )
     return {

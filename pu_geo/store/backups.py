@@ -315,7 +315,8 @@ def refused_in_words(layout: Layout, folder: Path, what: str = "backup") -> Iter
             ) from error
         if not os.access(layout.folder, os.W_OK) and ("readonly" in str(error) or "open" in str(error)):
             raise ProjectError(
-                f"{none}: you may not write to {layout.folder}, and its newest changes are in a log that can be read only by who may.",
+                f"{none}: you may not write to {layout.folder}, and its newest changes are in a log that can be read only "
+                "by who may.",
                 f"Ask whoever may write there for a {what}.",
                 kind="read_only",
             ) from error

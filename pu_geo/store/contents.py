@@ -144,7 +144,8 @@ def relink_scenes(db: sqlite3.Connection, scenes: Sequence[Scene]) -> None:
         ProjectError: if a scene is not in the project; nothing is changed then.
     """
     change = (
-        "UPDATE scene SET path = ?1, facts = json_set(facts, '$.path', ?1, '$.size_bytes', ?2, '$.mtime_ns', ?3, '$.ends_sha256', ?4) "
+        "UPDATE scene SET path = ?1, facts = json_set(facts, '$.path', ?1, '$.size_bytes', ?2, '$.mtime_ns', ?3, "
+        "'$.ends_sha256', ?4) "
         "WHERE scene_id = ?5"
     )
     with transaction(db):
@@ -351,7 +352,8 @@ def former_outlines(db: sqlite3.Connection, *, are_cells: bool = False) -> dict[
         are_cells: of removed cells of a grid instead.
     """
     found = db.execute(
-        "SELECT building_id, geom FROM former WHERE (source_footprint = 'grid') = ? AND building_id NOT IN (SELECT building_id FROM footprints)",
+        "SELECT building_id, geom FROM former WHERE (source_footprint = 'grid') = ? AND building_id NOT IN (SELECT "
+        "building_id FROM footprints)",
         (are_cells,),
     )
     return {building: wkb_from_blob(blob) for building, blob in found}
@@ -507,7 +509,10 @@ def building_at(db: sqlite3.Connection, place: int) -> tuple[str, float, dict[st
     """Return id, area in square meters and attributes of the building at a place of `building_ids`, from 0; None past the
     last.
     """
-    found = "SELECT building_id, area_m2, attributes FROM footprints WHERE fid = (SELECT fid FROM footprints ORDER BY fid LIMIT 1 OFFSET ?)"
+    found = (
+        "SELECT building_id, area_m2, attributes FROM footprints WHERE fid = (SELECT fid FROM footprints ORDER BY fid "
+        "LIMIT 1 OFFSET ?)"
+    )
     row = db.execute(found, (place,)).fetchone()
     return None if row is None else (str(row[0]), float(row[1]), json.loads(row[2]))
 
@@ -611,7 +616,8 @@ def units(db: sqlite3.Connection) -> Units:
 
 def _read_units(db: sqlite3.Connection) -> Units:
     rows = db.execute(
-        "SELECT source_footprint = 'grid', CASE source_footprint WHEN 'grid' THEN json_extract(attributes, '$.cell_m') END, count(*) "
+        "SELECT source_footprint = 'grid', CASE source_footprint WHEN 'grid' THEN json_extract(attributes, '$.cell_m') "
+        "END, count(*) "
         "FROM footprints GROUP BY 1, 2"
     ).fetchall()
     n_cells = sum(n for is_cell, _, n in rows if is_cell)

@@ -215,9 +215,11 @@ def require_different_buildings(project: str, held: Held) -> None:
     whole = next(name for name, source in damage.items() if source is None)
     others = " and ".join(repr(name) for name in damage if name != whole)
     raise FederationError(
-        f"All damaged buildings of {project} would be of the class {printable(whole)!r}, those of {others} among them: the same "
+        f"All damaged buildings of {project} would be of the class {printable(whole)!r}, those of {others} among them: "
+        "the same "
         "buildings would teach several classes.",
-        "Say where its damage types come from, for each class: name --types-from, or choose it on the screen (answers, grades, or an "
+        "Say where its damage types come from, for each class: name --types-from, or choose it on the screen (answers, "
+        "grades, or an "
         "attribute); or let the project hold one damage type.",
         kind="class",
     )
@@ -267,7 +269,8 @@ def absence_words(classes: Iterable[str], parts: Iterable[TookPart], n_rounds: i
         elif part.n_rounds < n_rounds:
             missed.append(f"{name!r} in {part.n_rounds}")
     too_few = (
-        f"Classes took part in too few of the {n_rounds} rounds: {'; '.join(loud)}. Their scores, and those of the other classes for "
+        f"Classes took part in too few of the {n_rounds} rounds: {'; '.join(loud)}. Their scores, and those of the other "
+        "classes for "
         "their buildings, may be wrong: do not use this map without an audit, or train again with their members connected."
     )
     few = f"Not every class took part in all {n_rounds} rounds: {', '.join(missed)}."

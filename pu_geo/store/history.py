@@ -268,7 +268,10 @@ class ActLog:
         if kind not in (one.kind, "import"):
             return f"event {one.event} is of kind {one.kind}, and was stored as {kind}."
         if one.op.op in self.event_of or not self._fits(who, kind, act, one.undoes):
-            return f"event {one.event} does not follow from those before: its operation is there twice, or it undoes what is undone."
+            return (
+                f"event {one.event} does not follow from those before: its operation is there twice, or it undoes what is "
+                "undone."
+            )
         insert(db, row)
         self.add(one.event, one.op.op, who, kind, act, one.undoes)
         return None

@@ -69,7 +69,8 @@ def import_footprints(
         notes = [*table.notes, *([f"{twice} footprint(s) are in the project already and were left out."] if twice else [])]
         if others := [own for row, building in new.items() if (own := table.building_ids[row]) not in ("", building)]:
             notes.append(
-                f"{len(others):,} footprint(s) have the id of a building elsewhere, such as {others[0]}; they get ids of the project."
+                f"{len(others):,} footprint(s) have the id of a building elsewhere, such as {others[0]}; they get ids of "
+                "the project."
             )
         found = ImportRecord(file, now(), table.n_in, taken - repaired, repaired, dropped, notes, list(table.doubts))
         row = (
@@ -84,7 +85,8 @@ def import_footprints(
             _json(table.doubts),
         )
         done = db.execute(
-            "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes, doubts) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes, doubts) VALUES (?, ?, ?, ?, "
+            "?, ?, ?, ?, ?)",
             row,
         )
         newest = "SELECT fid FROM footprints ORDER BY fid DESC LIMIT ?"

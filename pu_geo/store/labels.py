@@ -332,7 +332,8 @@ def _require_stored(cursor: sqlite3.Cursor, n: int) -> None:
     """Raise LabelError where the file took fewer rows than it was sent: none of them is acknowledged."""
     if cursor.rowcount != n:
         raise LabelError(
-            f"The project's file took {cursor.rowcount} of {n} answers, so none was stored: another program has changed the file.",
+            f"The project's file took {cursor.rowcount} of {n} answers, so none was stored: another program has changed "
+            "the file.",
             "`pu-geo doctor` names what is odd in it.",
             kind="corrupt",
         )

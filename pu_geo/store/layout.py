@@ -157,7 +157,8 @@ def find_project(path: str | Path) -> Layout:
     if not is_there:
         raise ProjectError(
             f"{path} is not a PU-Geo project: there is no project.gpkg in it.",
-            f"Name a folder that ends in {SUFFIX}, or make one: Project page, or `pu-geo init {Path(path).stem or 'event'}{SUFFIX}`.",
+            f"Name a folder that ends in {SUFFIX}, or make one: Project page, or `pu-geo init "
+            f"{Path(path).stem or 'event'}{SUFFIX}`.",
         )
     if folder.suffix != SUFFIX:
         raise ProjectError(

@@ -333,7 +333,8 @@ def type_scores(layout: Layout, run: RunFacts) -> tuple[tuple[str, ...], NDArray
     found, n = read_array(path), len(array(layout, run.run_id, "scores"))
     if found.shape != (n, len(run.types)):
         raise ProjectError(
-            f"{path.name} of run {run.run_id} holds {list(found.shape)} scores; {n} buildings and {len(run.types)} damage types "
+            f"{path.name} of run {run.run_id} holds {list(found.shape)} scores; {n} buildings and {len(run.types)} damage "
+            "types "
             "need as many.",
             "Choose another run, or train again.",
         )

@@ -272,7 +272,8 @@ def _in_words(layout: Layout, error: sqlite3.DatabaseError) -> ProjectError | No
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL):
         return ProjectError(
             f"{name} could not be read or written: {error}.",
-            "Another program has it open and holds it. Close that program, or wait, and try again; what was to be stored was not.",
+            "Another program has it open and holds it. Close that program, or wait, and try again; what was to be stored "
+            "was not.",
             kind="busy",
         )
     return None
@@ -330,12 +331,14 @@ def _require_number(db: sqlite3.Connection, layout: Layout) -> None:
         what = "no schema" if row is None else f"the schema {printable(text)!r}"
         raise ProjectError(
             f"This project's file notes {what}; it would be a whole number from 1.",
-            "Another program has changed the file, or it is damaged. Restore project.gpkg from a backup: `pu-geo restore PROJECT`.",
+            "Another program has changed the file, or it is damaged. Restore project.gpkg from a backup: `pu-geo restore "
+            "PROJECT`.",
             kind="corrupt",
         )
     if int(text) != schema.SCHEMA:
         raise ProjectError(
-            f"{layout.folder.name} was made with another version of PU-Geo: its schema is {text}, this one reads {schema.SCHEMA}.",
+            f"{layout.folder.name} was made with another version of PU-Geo: its schema is {text}, this one reads "
+            f"{schema.SCHEMA}.",
             "Open it with the version that made it, or make a new project of the same files.",
             kind="schema",
         )

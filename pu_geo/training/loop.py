@@ -214,7 +214,8 @@ class Training:
         others = sorted(self.run.checkpoints.ranks - {self.run.ranks.n}) if self.run.checkpoints else []
         now, before = plural(self.run.ranks.n, "process", "processes"), " and ".join(map(str, others))
         words = (
-            f"This training went on with {now} after {before}. They add numbers in another order, so its result is not equal to the "
+            f"This training went on with {now} after {before}. They add numbers in another order, so its result is not "
+            "equal to the "
             "bit to that of a training without a stop."
         )
         if others and words not in self.run.warnings:
@@ -312,7 +313,8 @@ class MicroBatcher:
     def _cut_finer(self, n_chips: int) -> None:
         if self._run.ranks.n > 1:
             raise TrainingError(
-                f"A device has too little memory for its share of a batch of {n_chips} chips, which {self._run.ranks.n} share.",
+                f"A device has too little memory for its share of a batch of {n_chips} chips, which {self._run.ranks.n} "
+                "share.",
                 "Choose a smaller batch_size or backbone, or more devices.",
                 kind="memory",
             )

@@ -205,7 +205,8 @@ def require_views(data: PUData, title: str) -> None:
     if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2:
         raise TrainingError(
             f"{title} compares two views of each chip; these features have {len(data.inputs.views)}.",
-            "Make the set again with more --views (`pu-geo features`; those that come with the chips, rcf: `pu-geo chip`), or train on another one.",
+            "Make the set again with more --views (`pu-geo features`; those that come with the chips, rcf: `pu-geo "
+            "chip`), or train on another one.",
             kind="views",
         )
 

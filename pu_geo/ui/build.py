@@ -73,7 +73,8 @@ def node(arguments: list[str], frontend: Path = FRONTEND) -> str:
     if done.returncode:
         details = (done.stderr or done.stdout).strip()[-2000:]
         raise PuGeoError(
-            f"The browser component could not be built: `node {' '.join(arguments)}` ended with {done.returncode}.\n{details}",
+            f"The browser component could not be built: `node {' '.join(arguments)}` ended with "
+            f"{done.returncode}.\n{details}",
             "Check that npm's package registry can be reached (a mirror is set with npm_config_registry), then run "
             "`python -m pu_geo.ui.build`.",
             kind="frontend",

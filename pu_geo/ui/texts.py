@@ -5,7 +5,10 @@ from __future__ import annotations
 from pu_geo.wording import plural, when
 
 ANALYST = "Analyst"
-ANALYST_HELP = "Stored with each of your answers and exported with it. Yours is a made-up name until you choose another; it is kept in this page's address."
+ANALYST_HELP = (
+    "Stored with each of your answers and exported with it. Yours is a made-up name until you choose another; it is kept "
+    "in this page's address."
+)
 NO_PROJECT = "No project open"
 CUT_AGAIN = "Cut chips again"
 MANAGE_PROJECTS = "All projects"
@@ -15,12 +18,14 @@ STATES = {"done": ":green[:material/check:]", "next": ":blue-badge[next]", "open
 """The sign behind the name of a step; screen readers read its name."""
 
 NOT_LET_IN = (
-    "PU-Geo does not know this browser yet. Open the address that PU-Geo printed in its terminal; it ends in ?token= and a secret. "
+    "PU-Geo does not know this browser yet. Open the address that PU-Geo printed in its terminal; it ends in ?token= and "
+    "a secret. "
     "If you opened that address already, allow cookies for 127.0.0.1. "
     "Other accounts of this machine can reach this page, so PU-Geo lets in only who has that address."
 )
 OTHER_SITE = (
-    "Another website's page asked for this, so PU-Geo refused. Open PU-Geo in a tab of its own, by the address that it printed in "
+    "Another website's page asked for this, so PU-Geo refused. Open PU-Geo in a tab of its own, by the address that it "
+    "printed in "
     "its terminal."
 )
 NOT_MADE = (
@@ -52,10 +57,16 @@ SAVE_LABELS_HELP = (
 )
 LABELS_FILE = "labels.events.csv"
 RESTORE_HELP = "With all newer labels from the journal. The damaged project stays as it is. Chips and runs are taken over."
-ELSEWHERE = "Another installation of PU-Geo made {name}. It can be viewed and exported; answers and jobs wait until you say that you trust where it comes from."
+ELSEWHERE = (
+    "Another installation of PU-Geo made {name}. It can be viewed and exported; answers and jobs wait until you say that "
+    "you trust where it comes from."
+)
 LOOK_AT_IT = "What is in it, and work in it"
 TRUST = "I trust where this comes from"
-READ_ONLY = "You may not write to {folder}: this project can be viewed and exported, not changed. To change it, copy the folder to where you may write."
+READ_ONLY = (
+    "You may not write to {folder}: this project can be viewed and exported, not changed. To change it, copy the folder "
+    "to where you may write."
+)
 
 
 def restore(made_at: str) -> str:

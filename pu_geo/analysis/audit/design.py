@@ -251,11 +251,15 @@ def _why_none(name: str, wish: float, figures: Sequence[tuple[float, Estimate]],
     told = max(at for at, _ in known)
     if any(at > told for at, _ in figures):
         return (
-            f"These {n_checks:,} checks cannot tell the {name} above a threshold of {told:.4g}; up to there the best estimate is {share}. "
+            f"These {n_checks:,} checks cannot tell the {name} above a threshold of {told:.4g}; up to there the best "
+            f"estimate is {share}. "
             "More checks tell more."
         )
     if any((figure.high or 0) >= wish for _, figure in known):
-        return f"No estimate reaches a {name} of {wish:.0%}, and these {n_checks:,} checks cannot rule it out: the best is {share}."
+        return (
+            f"No estimate reaches a {name} of {wish:.0%}, and these {n_checks:,} checks cannot rule it out: the best is "
+            f"{share}."
+        )
     return f"No threshold reaches a {name} of {wish:.0%}; the best estimate is {share}."
 
 

@@ -192,5 +192,8 @@ def stop_rule(
     risk = (1 - confidence) * 6 / (np.pi * (n_damaged + 1)) ** 2
     most = range(n_checked, max(size - at_most_left, n_checked))
     more = bisect_left(most, True, key=lambda n: at_most(n_damaged, size, damaged, n) <= risk)
-    left = f"at most {at_most_left:,} of the {n_remaining - more:,} that remain are damaged, with {100 * confidence:g} % confidence"
+    left = (
+        f"at most {at_most_left:,} of the {n_remaining - more:,} that remain are damaged, with {100 * confidence:g} % "
+        "confidence"
+    )
     return StopAdvice(more, f"Check {more:,} more at random: if none is damaged, {left}." if more else f"Enough: {left}.")

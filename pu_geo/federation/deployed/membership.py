@@ -107,8 +107,10 @@ def accept(layout: Layout, invitation: Invitation, own: Held) -> list[Path]:
     if not federations.is_lead(folder):  # whose invitation is its own
         if (before := _confirmed(folder)) not in ("", invitation.fingerprint):
             raise FederationError(
-                f"The invitation has the fingerprint {invitation.fingerprint}; the one that this project joined with has {before}.",
-                "Do not go on: somebody may have changed the file on its way. Compare it with whoever leads; a federation that was "
+                f"The invitation has the fingerprint {invitation.fingerprint}; the one that this project joined with has "
+                f"{before}.",
+                "Do not go on: somebody may have changed the file on its way. Compare it with whoever leads; a federation "
+                "that was "
                 "made anew needs another name.",
                 kind="fingerprint",
             )
@@ -137,7 +139,8 @@ def require_fingerprint(invitation: Invitation, fingerprint: str) -> None:
     if not credentials.same_fingerprint(fingerprint, invitation.fingerprint):
         raise FederationError(
             f"The invitation has the fingerprint {invitation.fingerprint}, not {printable(fingerprint)}.",
-            "Do not join: somebody may have changed the file on its way. Ask whoever leads for the file and the fingerprint again.",
+            "Do not join: somebody may have changed the file on its way. Ask whoever leads for the file and the "
+            "fingerprint again.",
             kind="fingerprint",
         )
 
@@ -205,7 +208,8 @@ def admit(layout: Layout, federation_id: str, request: Request, fingerprint: str
     if not credentials.same_fingerprint(fingerprint, asks.fingerprint):
         raise FederationError(
             f"The key in the request has the fingerprint {asks.fingerprint}, not {printable(fingerprint)}.",
-            "Do not admit it: somebody may have changed the file on its way. Ask the member for its file and fingerprint again.",
+            "Do not admit it: somebody may have changed the file on its way. Ask the member for its file and fingerprint "
+            "again.",
             kind="fingerprint",
         )
     if request.agreement != agreement.digest:

@@ -228,7 +228,8 @@ def _refuse_wrong_server(error: httpx.TransportError, invitation: Invitation) ->
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             raise FederationError(
-                f"The server at {invitation.address} is not the leader of the invitation: its certificate was not signed by the CA "
+                f"The server at {invitation.address} is not the leader of the invitation: its certificate was not signed "
+                "by the CA "
                 f"in it, or is for another address ({cause.verify_message}).",
                 "Do not go on. Compare the fingerprint of the invitation with whoever leads, and ask for a new one.",
                 kind="certificate",
@@ -254,7 +255,8 @@ def _require_our_app(client: FleetHttpClient, node: Node, run_id: int) -> None:
     run = client.GetRun(GetRunRequest(node=node, run_id=run_id)).run
     if run.fab_hash != app_hash():
         raise FederationError(
-            f"The leader runs another application, or another version: {printable(run.fab_id)} {printable(run.fab_version)}; here is "
+            f"The leader runs another application, or another version: {printable(run.fab_id)} "
+            f"{printable(run.fab_version)}; here is "
             f"PU-Geo {__version__}. Nothing of it was run.",
             "Install the same version of PU-Geo on both sides.",
             kind="version",

@@ -264,7 +264,8 @@ def _bound(host: str, port: int) -> socket.socket:
         made.close()
         raise FederationError(
             f"The federation cannot be served at {host}:{port}: {getattr(error, 'strerror', None) or error}.",
-            "End what uses this port, or remove the file tls/port of the federation to get another one, start again, and send members the new "
+            "End what uses this port, or remove the file tls/port of the federation to get another one, start again, and "
+            "send members the new "
             "invitation.",
             kind="address",
         ) from error

@@ -73,7 +73,8 @@ _LAYERS_MISSING = Field(
     "layers_missing",
     "list",
     "",
-    "Layers that the run learned from and that do not show the building: half of its outline or more has no data there. The score "
+    "Layers that the run learned from and that do not show the building: half of its outline or more has no data there. "
+    "The score "
     "rests on the others. Only in maps of such runs; `layers` of damage_map.run.json has each layer's scaling.",
 )
 TYPE_STATES = ("yes", "no", "unknown")
@@ -116,7 +117,10 @@ def _of_types(damage_map: DamageMap) -> dict[str, Field]:
     for one in types_of(damage_map):
         name, column = f"'{one['name']}'", str(one["column"])
         limit = "None, so no score decides" if one["threshold"] is None else f"{one['threshold']:.4f}"
-        score = f"How much the building resembles those that people gave the damage type {name}; it only ranks and is no probability."
+        score = (
+            f"How much the building resembles those that people gave the damage type {name}; it only ranks and is no "
+            "probability."
+        )
         state = f"Whether the building has the damage type {name}. {rule} Threshold: {limit}."
         found[f"{column}_score"] = Field(f"{column}_score", "float", "", score, "0..1, 4 decimals")
         found[column] = Field(column, "text", "", state, "; ".join(TYPE_STATES))

@@ -54,14 +54,16 @@ def qml(attribute: str = "triage", styles: Sequence[Style] = STYLES) -> str:
     )
     symbols = "".join(
         f'<symbol name="{i}" type="fill" alpha="1" clip_to_extent="1" force_rhr="0">'
-        f'<layer class="SimpleFill" enabled="1" locked="0" pass="0"><Option type="Map">{_fill_options(style)}</Option></layer>'
+        '<layer class="SimpleFill" enabled="1" locked="0" pass="0"><Option '
+        f'type="Map">{_fill_options(style)}</Option></layer>'
         "</symbol>"
         for i, style in enumerate(styles)
     )
     return (
         "<!DOCTYPE qgis PUBLIC 'http://mrcc.com/qgis.dtd' 'SYSTEM'>"
         '<qgis version="3.28.0" styleCategories="Symbology">'
-        f'<renderer-v2 type="categorizedSymbol" attr={quoteattr(attribute)} forceraster="0" symbollevels="0" enableorderby="0">'
+        f'<renderer-v2 type="categorizedSymbol" attr={quoteattr(attribute)} forceraster="0" symbollevels="0" '
+        'enableorderby="0">'
         f"<categories>{categories}</categories><symbols>{symbols}</symbols></renderer-v2>"
         "<layerGeometryType>2</layerGeometryType></qgis>"
     )

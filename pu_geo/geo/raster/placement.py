@@ -49,7 +49,8 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
         )
     if max(width, height) > MAX_SIDE_PX:
         raise ImageryError(
-            f"Together the post scenes span {width:,} x {height:,} pixels; up to {MAX_SIDE_PX:,} on a side fit in a project.",
+            f"Together the post scenes span {width:,} x {height:,} pixels; up to {MAX_SIDE_PX:,} on a side fit in a "
+            "project.",
             "Cut the scenes to the area that you map, or make a project for each part of it.",
             kind="size",
         )
@@ -72,7 +73,8 @@ def check_ratio(scene: Scene, grid: Grid) -> None:
     if ratio <= MAX_GSD_RATIO:
         return
     raise ImageryError(
-        f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times smaller than the {grid.gsd_m:.3g} m of the "
+        f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times smaller than the {grid.gsd_m:.3g} "
+        "m of the "
         f"first post scene; up to {MAX_GSD_RATIO:.0f} times can be used.",
         "Resample it to about the pixels of the post scene first: gdalwarp -r average -tr X Y in.tif out.tif.",
         kind="resolution",
@@ -91,7 +93,8 @@ def coarse_words(scene: Scene, grid: Grid, above: float = MAX_GSD_RATIO, so: str
     if ratio <= above:
         return ""
     return (
-        f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times larger than the {grid.gsd_m:.3g} m of the "
+        f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times larger than the {grid.gsd_m:.3g} "
+        "m of the "
         f"first post scene: {so}."
     )
 
@@ -111,7 +114,8 @@ def oblong_words(scene: Scene) -> str:
     ):
         return ""
     return (
-        f"{Path(scene.path).name} has pixels of {across:.2g} x {down:.2g} m on the ground, which are not square: along one way it "
+        f"{Path(scene.path).name} has pixels of {across:.2g} x {down:.2g} m on the ground, which are not square: along "
+        "one way it "
         f"shows less than its pixel size of {scene.gsd_m:.2g} m promises. Check its georeference."
     )
 
@@ -178,7 +182,8 @@ def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], gri
         distance_m = covered.distance(area) * max(grid.x_unit_m, grid.y_unit_m) if pre_scenes else float("nan")
         raise ImageryError(
             f"{name} and post scenes do not overlap; they lie {distance_m / 1000:,.1f} km apart.",
-            f"Choose {name.lower() if name == 'Pre' else 'files'} and post scenes of the same place, or check their coordinate systems.",
+            f"Choose {name.lower() if name == 'Pre' else 'files'} and post scenes of the same place, or check their "
+            "coordinate systems.",
             kind="overlap",
         )
     return min(share, 1.0)

@@ -178,7 +178,8 @@ def _odd(scene: Scene, stretch: Stretch, own: Stretch) -> list[str]:
     for (low, high), (least, most) in zip(stretch, own, strict=True):
         if is_cut((low, high), (least, most)) or is_flat((low, high), (least, most)):
             return [
-                f"{_name(scene)} has samples of {least:g} to {most:g}, and its date and sensor are stretched from {low:g} to {high:g}: it shows "
+                f"{_name(scene)} has samples of {least:g} to {most:g}, and its date and sensor are stretched from {low:g} "
+                f"to {high:g}: it shows "
                 "next to nothing. Open water is so; if there are houses, it has another unit than the other files."
             ]
     return []
@@ -223,12 +224,14 @@ def color_doubts(tiles: Tiles, *, are_named: bool) -> list[str]:
         )
         if not np.corrcoef(before, after)[0, 1] > MOST_ALIKE:
             return [
-                f"Red and blue seem to be exchanged in the {blue[0]} scenes: what is red at one date is blue at the other. Compare the dates, "
+                f"Red and blue seem to be exchanged in the {blue[0]} scenes: what is red at one date is blue at the "
+                "other. Compare the dates, "
                 "and replace the scene that looks wrong, with its bands stated (--bands 3,2,1)."
             ]
     if mean and not are_named and len(blue) == len(mean) and max(mean.values()) < -MUCH_BLUER:
         return [
-            "All scenes are bluer than land usually is. If roofs and soil look blue, replace the scenes with their bands stated (--bands 3,2,1)."
+            "All scenes are bluer than land usually is. If roofs and soil look blue, replace the scenes with their bands "
+            "stated (--bands 3,2,1)."
         ]
     return []
 

@@ -57,7 +57,8 @@ _PROCESSED = (
     "the date {date} is the TIFF's DateTime, which may be that of processing. If so, correct it in the table of scenes."
 )
 _MEASURES = (
-    "the band called transparency has many values, as near infrared has, and is not used: nothing is hidden by it. If it is transparency, "
+    "the band called transparency has many values, as near infrared has, and is not used: nothing is hidden by it. If it "
+    "is transparency, "
     "write the file with 0 and 255 alone."
 )
 
@@ -177,7 +178,8 @@ def _place_of(source: rasterio.DatasetReader, path: Path, crs: str | None) -> Pl
         if source.driver != "GTiff":
             raise ImageryError(
                 f"{path.name} is a {source.driver} picture, which has no place on the map.",
-                "Put its world file beside it (.pgw or .jgw, with .prj), or convert it to GeoTIFF; or state the size of its pixels "
+                "Put its world file beside it (.pgw or .jgw, with .prj), or convert it to GeoTIFF; or state the size of "
+                "its pixels "
                 "(in `Bands and coordinate system`, or with --pixel-size) to work without a place.",
                 kind="geotransform",
             )
@@ -392,7 +394,8 @@ def check_size(source: rasterio.DatasetReader, path: Path, n_bands: int | None =
     if max(width, height) > MAX_SIDE_PX:
         raise ImageryError(
             f"{path.name} has {width:,} x {height:,} pixels; a scene may have up to {MAX_SIDE_PX:,} on a side.",
-            "Cut the scene to the area you want to map: gdal_translate -co TILED=YES -projwin ULX ULY LRX LRY in.tif out.tif",
+            "Cut the scene to the area you want to map: gdal_translate -co TILED=YES -projwin ULX ULY LRX LRY in.tif "
+            "out.tif",
             kind="size",
         )
     if raw > RATIO_FROM_BYTES and raw > MAX_RATIO * path.stat().st_size:
@@ -427,7 +430,8 @@ def layer_bands(source: rasterio.DatasetReader, path: Path) -> tuple[int, ...]:
     if strange := sorted({dtype for dtype in source.dtypes if dtype not in LAYER_DTYPES}):
         is_complex = any(dtype.startswith("complex") for dtype in strange)
         raise ImageryError(
-            f"{path.name} has samples of type {', '.join(strange)}; a layer has {', '.join(LAYER_DTYPES[:-1])} or {LAYER_DTYPES[-1]}.",
+            f"{path.name} has samples of type {', '.join(strange)}; a layer has {', '.join(LAYER_DTYPES[:-1])} or "
+            f"{LAYER_DTYPES[-1]}.",
             "Export its amplitude, or decibels, as float32."
             if is_complex
             else "Convert it: gdal_translate -ot Float32 in.tif out.tif",
@@ -535,9 +539,11 @@ def check_transform(affine: Affine6, width: int, height: int, path: Path, crs: s
         raise ImageryError(f"{path.name} has no georeference: its pixels are counted from 0, 0.", hint, kind="geotransform")
     if _is_placeholder(affine, width, height, crs):
         raise ImageryError(
-            f"{path.name} has a placeholder for a georeference: it lies around 0, 0 of {crs}, in the sea, as pictures of drones do that "
+            f"{path.name} has a placeholder for a georeference: it lies around 0, 0 of {crs}, in the sea, as pictures of "
+            "drones do that "
             "were joined without positions.",
-            f"State the size of its pixels to work without a place (--pixel-size {abs(a):g}, or in `Bands and coordinate system`), or "
+            f"State the size of its pixels to work without a place (--pixel-size {abs(a):g}, or in `Bands and coordinate "
+            "system`), or "
             "give it its true place.",
             kind="geotransform",
         )

@@ -236,7 +236,8 @@ def _check_digits(table: pyarrow.Table) -> None:
         known = [value for value in values.to_pylist() if value is not None and math.isfinite(value) and abs(value) < 1e25]
         if any(value >= 2**53 for value in known) and all(value.is_integer() for value in known):
             raise FootprintError(
-                f"The column {name[:40]!r} holds whole numbers such as {max(known):.6g}, of which its format keeps 15 digits and no more.",
+                f"The column {name[:40]!r} holds whole numbers such as {max(known):.6g}, of which its format keeps 15 "
+                "digits and no more.",
                 "Make it a column of texts, then export the file again.",
                 kind="digits",
             )

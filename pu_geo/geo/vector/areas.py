@@ -82,7 +82,8 @@ def read_areas(
     is_leveled = any((rank := _rank(key, _NAME_FIELDS + _CODE_FIELDS)) and rank[0] is not None for key in keys)
     if wanted is not None and is_leveled and not (name_note or code_note):
         raise FootprintError(
-            f"{name} has no name and no code of administrative level {wanted}, which the layer {layer} is of. It has: {_fields(table.attributes)}.",
+            f"{name} has no name and no code of administrative level {wanted}, which the layer {layer} is of. It has: "
+            f"{_fields(table.attributes)}.",
             "Call the layer by its own level, or say which attributes to take (--name-field, --code-field).",
             kind="field",
         )

@@ -73,7 +73,8 @@ def is_local(source: str) -> bool:
 def _check_on_earth(*sources: str) -> None:
     if any(map(is_local, sources)):
         raise ImageryError(
-            "This project has no place on the Earth: its pictures came without a georeference, and its coordinates are local "
+            "This project has no place on the Earth: its pictures came without a georeference, and its coordinates are "
+            "local "
             "meters. This step needs longitude and latitude.",
             "Make a project from scenes with a georeference for it.",
             kind="local",
@@ -124,7 +125,10 @@ def doubt_of(source: str, target: str, xy: NDArray[np.float64]) -> str:
     grids = [grid.short_name for way in ways.unavailable_operations[:1] for grid in way.grids]
     better = f"; the grid {grids[0]}, which would do better, is not installed" if grids else ""
     how = f"within {accuracy_m:.0f} m alone" if accuracy_m >= 0 else "without a known accuracy"
-    return f"its coordinate system, {short_crs(source)}, is converted into {short_crs(target)} {how}{better}. Check it against the scenes."
+    return (
+        f"its coordinate system, {short_crs(source)}, is converted into {short_crs(target)} {how}{better}. Check it "
+        "against the scenes."
+    )
 
 
 def to_lonlat(xy: NDArray[np.float64], source: str) -> NDArray[np.float64]:

@@ -42,7 +42,8 @@ def without_known(table: FootprintTable, known: NDArray[np.object_]) -> Footprin
     if not is_same.any():
         return table
     note = (
-        f"{int(is_same.sum()):,} footprint(s) are buildings that are in the project already (the outlines overlap by more than "
+        f"{int(is_same.sum()):,} footprint(s) are buildings that are in the project already (the outlines overlap by more "
+        "than "
         f"{SAME_IOU:.0%}) and were left out."
     )
     return table.without(is_same, DUPLICATES, note)
@@ -55,7 +56,8 @@ def without_twins(table: FootprintTable) -> FootprintTable:
     if not is_same.any():
         return table
     note = (
-        f"{int(is_same.sum()):,} footprint(s) are the same building as another one of this file (the outlines overlap by more "
+        f"{int(is_same.sum()):,} footprint(s) are the same building as another one of this file (the outlines overlap by "
+        "more "
         f"than {SAME_IOU:.0%}) and were left out."
     )
     return table.without(is_same, DUPLICATES, note)

@@ -94,7 +94,8 @@ def footprint_table(
         n, n_left_out = int(is_split.sum()), int((~keep & is_kept[of_part]).sum())
         rest = f" {n_left_out:,} more parts lie outside the scenes or are too small." if n_left_out else ""
         notes.append(
-            f"{n:,} multipolygon(s) whose parts stand apart were split into {int(is_split[feature].sum()):,} buildings, whose ids end in "
+            f"{n:,} multipolygon(s) whose parts stand apart were split into {int(is_split[feature].sum()):,} buildings, "
+            "whose ids end in "
             f"-1, -2, ...; each counts once, as repaired.{rest}"
         )
     is_several = is_kept & (shapely.get_type_id(raw.geometries) == _MULTIPOLYGON)
@@ -277,7 +278,8 @@ def _doubts(raw: RawFootprints, name: str, grid: Grid, kept: NDArray[np.object_]
         )
     if n_halves := _halves(kept, {raw.crs, grid.crs, systems.LONLAT, "EPSG:3857"}, grid):
         found.append(
-            f"{n_halves:,} pair(s) of footprints in {name} meet along a line that runs exactly north to south or west to east: where it is the "
+            f"{n_halves:,} pair(s) of footprints in {name} meet along a line that runs exactly north to south or west to "
+            "east: where it is the "
             "border of a tile, they are halves of one house and count twice."
         )
     corners = shapely.get_coordinates(raw.geometries[~shapely.is_missing(raw.geometries)])

@@ -148,7 +148,8 @@ CARDS = (
         title="Linear ranking",
         paper="None: logistic regression, the baseline of every other method",
         summary=(
-            "The instant ranker as a method: a logistic regression of damaged against not reviewed buildings, both weighing the same."
+            "The instant ranker as a method: a logistic regression of damaged against not reviewed buildings, both "
+            "weighing the same."
         ),
         needs="At least 1 damaged building, better 10.",
         cannot=f"{_ORDER} It takes what is not reviewed for undamaged, so it falls behind where much is damaged.",

@@ -21,7 +21,8 @@ class FedawsSettings(NetworkSettings):
     lr: float = setting(0.1, "Learning rate of clients, and of the server's spreadout step (eta).", min=1e-7, max=10.0)
     server_momentum: float = setting(
         0.0,
-        "Part of its last move that the server repeats when it averages; at .9 far fewer rounds are needed. Class vectors have none.",
+        "Part of its last move that the server repeats when it averages; at .9 far fewer rounds are needed. Class vectors "
+        "have none.",
         min=0.0,
         max=0.99,
     )
@@ -54,10 +55,13 @@ class FedawsSettings(NetworkSettings):
 
 _HIDDEN = "It takes damage that is not reviewed for undamaged."
 CANNOT = {
-    "none": f"{_HIDDEN} What clients send is not proof against reconstruction: there is no noise and no secure aggregation, and a class "
+    "none": f"{_HIDDEN} What clients send is not proof against reconstruction: there is no noise and no secure "
+    "aggregation, and a class "
     "vector reveals something of its class.",
-    "local": f"{_HIDDEN} Each member added noise before it sent, which costs accuracy; a class vector still reveals something of its class.",
-    "central": f"{_HIDDEN} The leader added noise, which costs accuracy, and got what members sent without it; a class vector still reveals "
+    "local": f"{_HIDDEN} Each member added noise before it sent, which costs accuracy; a class vector still reveals "
+    "something of its class.",
+    "central": f"{_HIDDEN} The leader added noise, which costs accuracy, and got what members sent without it; a class "
+    "vector still reveals "
     "something of its class.",
 }
 """What it cannot do, by the noise of its federation."""
@@ -71,7 +75,8 @@ CARD = MethodCard(
         "and a server keeps the classes apart. Here all of them run in one process, to try it out."
     ),
     needs=(
-        "At least 5 damaged buildings, and damage types where they are known; all other buildings are one class of their own. "
+        "At least 5 damaged buildings, and damage types where they are known; all other buildings are one class of their "
+        "own. "
         "A building of several types counts as the rarest of them."
     ),
     cannot=CANNOT["none"],

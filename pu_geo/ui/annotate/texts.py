@@ -19,7 +19,10 @@ RANKED_PART_HELP = (
 )
 RANKED_FAILED = "{words} It was interrupted ({problem}) and is tried again."
 RANKED_NO_MORE = "**Ranked in part**; the rest waits for your next answer."
-RANKED_NO_MORE_HELP = "The other buildings are not being ranked now: this server ranks newer answers, or other projects. It goes on with your next answer."
+RANKED_NO_MORE_HELP = (
+    "The other buildings are not being ranked now: this server ranks newer answers, or other projects. It goes on with "
+    "your next answer."
+)
 RANKING = "**Ranking {n:,} buildings**; you can label meanwhile."
 RANKING_HELP = "Scores and the next buildings come once that is done."
 
@@ -66,7 +69,8 @@ GRADE_CLASS = "In exports"
 GRADE_NEW = "New grade"
 GRADE_OFF = "off"
 GRADES_NOTE = (
-    "The worst first. A new name keeps the buildings already graded; *off* takes a grade off the scale, and its buildings keep it. "
+    "The worst first. A new name keeps the buildings already graded; *off* takes a grade off the scale, and its buildings "
+    "keep it. "
     "A training learns from them only where you choose them as its damage types."
 )
 GRADES_SAVE = "Save the scale"

@@ -16,7 +16,9 @@ from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import texts
 
-_SHOWN = "shown-values"  # by widget: how often its value was changed elsewhere, the value it shows, and whether that was set by itself
+_SHOWN = (  # by widget: how often its value was changed elsewhere, the value it shows, and whether that was set by itself
+    "shown-values"
+)
 
 
 def shows(key: str, value: object, store: Callable[[Any], object]) -> dict[str, Any]:

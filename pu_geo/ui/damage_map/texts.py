@@ -35,7 +35,10 @@ TOP_HELP = (
 THRESHOLD = "Threshold"
 THRESHOLD_HELP = "Buildings without an answer are flagged from this score on."
 BASIS = "Threshold {threshold:.4f}: {basis}."
-FEWER = "It was set for the {k:,} highest-ranked. Those of them that are answered count as confirmed or not damaged, so {n:,} are flagged."
+FEWER = (
+    "It was set for the {k:,} highest-ranked. Those of them that are answered count as confirmed or not damaged, so {n:,} "
+    "are flagged."
+)
 LATER = "{n:,} came after this run and are not assessed. Cut chips and train again to map them."
 NOT_AUDITED = "Not audited"
 AUDIT_OPEN = "Assessment: {done} of {drawn}"
@@ -62,7 +65,8 @@ def scenes(n: int, n_doubtful: int) -> str:
 # Accuracy assessment
 
 NO_AUDIT = (
-    "**This run has no accuracy assessment.** Scores only rank buildings; how many of the flagged ones are damaged is not known yet. "
+    "**This run has no accuracy assessment.** Scores only rank buildings; how many of the flagged ones are damaged is not "
+    "known yet. "
     "To find out, answer random checks on Annotate: drawn at random, shown without scores, not learned from."
 )
 CHECKS = "Random checks"
@@ -100,7 +104,8 @@ INTERVALS = (
 # Damage types
 
 TYPES_NOT_AUDITED = (
-    "How well the scores find a type is not known before an accuracy assessment whose answers name the types, or rule them out: "
+    "How well the scores find a type is not known before an accuracy assessment whose answers name the types, or rule "
+    "them out: "
     "they only rank."
 )
 TYPE_COUNT = "{name} {n:,}"
@@ -122,7 +127,8 @@ NO_SUMS = "No areas are summarised for this run yet. Every exported version hold
 BY = "By"
 CELLS_OF = "Cells of {side} m"
 AREA_NOTE = (
-    "At threshold {threshold:.4f}. Blank = not assessed, or a damage type that too few answers name (not zero). Estimates need an "
+    "At threshold {threshold:.4f}. Blank = not assessed, or a damage type that too few answers name (not zero). Estimates "
+    "need an "
     "accuracy assessment and assume that its curve holds in every area; their intervals may not be added up.{outside}"
 )
 IN_SEVERAL = " {n:,} buildings are in several of them and count in the first."

@@ -7,7 +7,8 @@ from pu_geo.wording import plural, shortened
 
 TITLE = "Imagery"
 PURPOSE = (
-    "Add the scenes from before and after the event and the building footprints, align the two dates, then cut one chip (a small "
+    "Add the scenes from before and after the event and the building footprints, align the two dates, then cut one chip "
+    "(a small "
     "image window) for each building. Chips are what you label and what methods learn from."
 )
 
@@ -31,7 +32,8 @@ PRE_PATHS = "Pre-event images, one path a line (optional)"
 POST_EXAMPLE, PRE_EXAMPLE = "/data/post.tif", "/data/pre.tif"
 BROWSE_POST, BROWSE_PRE = "Choose post-event scenes", "Choose pre-event scenes"
 PATHS_HELP = (
-    "GeoTIFF, or PNG and JPEG with a world file or xBD labels. Files stay where they are. Pre and post may differ in coordinate "
+    "GeoTIFF, or PNG and JPEG with a world file or xBD labels. Files stay where they are. Pre and post may differ in "
+    "coordinate "
     "system and pixel size. Several files of one date are joined into one image; equal file names are fine."
 )
 ADD_SCENES = "Add scenes"
@@ -74,14 +76,23 @@ CAN_UNDO = "The Project screen brings it back, until its space is reclaimed."
 # Layers beside pre and post
 
 LAYERS = "Layers"
-LAYERS_ABOUT = "SAR, elevation, a damage proxy map and the like, already aligned with the post-event scenes. Chips hold them beside the two dates."
+LAYERS_ABOUT = (
+    "SAR, elevation, a damage proxy map and the like, already aligned with the post-event scenes. Chips hold them beside "
+    "the two dates."
+)
 LAYER, LAYER_WHEN, LAYER_KIND, LAYER_FILES, LAYER_SCALING, LAYER_LACKS = (
     "Layer", "Date", "Kind", "Files", "Scaling to 256 steps", "Buildings without it",
 )  # fmt: skip
 LAYER_NAME, LAYER_NAME_EXAMPLE = "Name", "sar-post"
-LAYER_NAME_HELP = "Lowercase letters, digits and -. Files that are added under a name that is here join that layer: its date, kind and scaling stay."
+LAYER_NAME_HELP = (
+    "Lowercase letters, digits and -. Files that are added under a name that is here join that layer: its date, kind and "
+    "scaling stay."
+)
 LAYER_PATHS, LAYER_PATHS_EXAMPLE = "GeoTIFFs, one path a line", "/data/sar_vv_vh.tif"
-LAYER_PATHS_HELP = "1 to 16 bands of uint8, uint16 or float32. Coordinate system and pixel size may differ from the scenes. Files stay where they are."
+LAYER_PATHS_HELP = (
+    "1 to 16 bands of uint8, uint16 or float32. Coordinate system and pixel size may differ from the scenes. Files stay "
+    "where they are."
+)
 LAYER_WHENS = {"post": "after the event", "pre": "before the event", "none": "of no date"}
 LAYER_WHEN_OF = {"post": "post", "pre": "pre", "": "no date"}
 LAYER_KINDS = {
@@ -106,7 +117,10 @@ CHANGED_FILES = (
 MORE_FOLDERS = "Files of {n} more folders are missing or changed."
 NEW_FILE, NEW_FOLDER = "Where the file is now", "The folder where these files are now"
 NEW_FILE_EXAMPLE, NEW_FOLDER_EXAMPLE = "/data/imagery/post.tif", "/data/imagery"
-RELINK_HELP = "Each file is read in full first: only the one that was added, byte for byte, takes the place. Labels, chips and runs stay."
+RELINK_HELP = (
+    "Each file is read in full first: only the one that was added, byte for byte, takes the place. Labels, chips and runs "
+    "stay."
+)
 BROWSE_FILE, BROWSE_FOLDER = "Choose the file of the scene", "Choose the folder of the scenes"
 RELINK, RELINK_FOLDER = "Find the file", "Find the files"
 
@@ -178,13 +192,15 @@ FEATURES_USED = "Used by ranking, queue and trainings"
 USE_FEATURES = "Use these features"
 FEATURE_LAYERS = "Layers to make features of"
 FEATURE_LAYERS_HELP = (
-    "Each entry gets filters of its own. Pre and post together show what changed. A building without data in a layer is ranked by "
+    "Each entry gets filters of its own. Pre and post together show what changed. A building without data in a layer is "
+    "ranked by "
     "the others."
 )
 MAKE_FEATURES = "Make features of these layers and use them"
 MAKE_SHARED = "Make shared features and use them"
 MAKE_SHARED_HELP = (
-    "Their filters come from made-up imagery and are the same in every project, so agencies can train together without showing each other "
+    "Their filters come from made-up imagery and are the same in every project, so agencies can train together without "
+    "showing each other "
     "imagery. The usual filters are small pieces of your imagery."
 )
 CLUSTER_ABOUT = "Cutting chips and computing features are then done there."

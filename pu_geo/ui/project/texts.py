@@ -65,7 +65,8 @@ RECLAIM_NOW = "Delete for good, {size}"
 
 ROUND = "A newer post-event image of the same event"
 ROUND_ABOUT = (
-    "Starts the next round in a project of its own, with the same buildings, pre-event image, and layers of no date or from before "
+    "Starts the next round in a project of its own, with the same buildings, pre-event image, and layers of no date or "
+    "from before "
     "the event. Your labels come first in its queue, to be checked on the new image; its exports list what changed."
 )
 ROUND_POST = "Post-event images, one path a line"
@@ -82,13 +83,18 @@ REASONS = {
     "daily": "daily backup", "job": "after a job", "removal": "before a removal", "asked": "backup on request",
 }  # fmt: skip
 BACKUPS_ABOUT = (
-    "A project is backed up once a day while it is open, if something changed, and after each job that changes scenes, footprints or "
-    "chips; {kept} of each kind are kept, in {folder}. They hold labels, footprints and lists of runs. Copy one to another disk now and then."
+    "A project is backed up once a day while it is open, if something changed, and after each job that changes scenes, "
+    "footprints or "
+    "chips; {kept} of each kind are kept, in {folder}. They hold labels, footprints and lists of runs. Copy one to "
+    "another disk now and then."
 )
 DAILY_FAILED = "The daily backup failed."
 BACK_UP = "Back up now"
 RESTORE = "Restore"
-RESTORE_ABOUT = "Makes a project in a new folder, of the newest backup that is whole and all newer labels; what else changed since is not in it. This project stays as it is."
+RESTORE_ABOUT = (
+    "Makes a project in a new folder, of the newest backup that is whole and all newer labels; what else changed since is "
+    "not in it. This project stays as it is."
+)
 RESTORE_TO = "New folder"
 RESTORE_NOW = "Restore into this folder"
 CHECK = "Check this project"

@@ -59,7 +59,8 @@ FIGURES_HELP = (
 TYPE = "Damage types"
 TYPE_PLACEHOLDER = "none: damaged or not"
 TYPE_HELP = (
-    "Where they come from: types given on the Annotate page, grades, or an attribute of the footprints, read for your damaged "
+    "Where they come from: types given on the Annotate page, grades, or an attribute of the footprints, read for your "
+    "damaged "
     "buildings alone. A type that one building alone has is not learned."
 )
 TYPE_CHOSEN = "Damage types: {source}"
@@ -68,7 +69,8 @@ TYPE_NONE = "Nobody gave any so far. Give them on the Annotate page, to damaged 
 HOLD_OUT = "Held-out clicks"
 DEVICES = "Devices"
 DEVICES_HELP = (
-    "GPUs of this machine that train together; without a GPU, as many processes. 1 is right unless the machine has several GPUs. "
+    "GPUs of this machine that train together; without a GPU, as many processes. 1 is right unless the machine has "
+    "several GPUs. "
     "At most as many train as the machine has GPUs, or cores if it has no GPU; the run warns where more were asked for."
 )
 HOLD_OUT_HELP = (
@@ -195,7 +197,8 @@ CRITERION, RECALL, CALLING_ALL = "PU criterion", "recall (right)", "calling all 
 CHIPS_A_SECOND, MEMORY = "chips per second", "memory, MB (right)"
 AFTER_EPOCH, AFTER = "After epoch", "After epoch {epoch}:"
 SHEET = (
-    "Buildings not reviewed, after epoch {epoch} of {epochs}: highest scores above, lowest below; of each the pre scene over the "
+    "Buildings not reviewed, after epoch {epoch} of {epochs}: highest scores above, lowest below; of each the pre scene "
+    "over the "
     "post scene where there is one."
 )
 SHEET_ALT = "Chips with the highest scores above, with the lowest scores below"
@@ -249,7 +252,8 @@ MODELS = "Models: export one, or import one"
 EXPORT_MODEL = "Export model"
 NO_MODEL = "No run has a model yet. Train a method; the instant ranker has none, it is fitted anew to each project."
 MODEL_NOTE = (
-    "One file: weights, settings, and what it learned from. It holds no picture, footprint or label, and names the damage types "
+    "One file: weights, settings, and what it learned from. It holds no picture, footprint or label, and names the damage "
+    "types "
     "it knows."
 )
 MODEL_PATCHES = "A model on cached features holds 256 patches of 5 x 5 pixels of your chips, as filters."
@@ -259,7 +263,8 @@ BY_PATH, UPLOAD = "By path", "Upload"
 MODEL_FILE = "Model file"
 SCORE_ALL = "Score all buildings"
 IMPORT_NOTE = (
-    "Makes a run. It needs chips of the model's bands and size, and learns nothing from your labels. The folder of another copy of this "
+    "Makes a run. It needs chips of the model's bands and size, and learns nothing from your labels. The folder of "
+    "another copy of this "
     "project gives its newest run."
 )
 
@@ -269,7 +274,8 @@ COMPARE_FEATURES = "Compare features on your own clicks"
 COMPARED = "Compare"
 COMPARED_OF = {"features": "feature sets", "layers": "what each layer adds"}
 COMPARE_NOTE = (
-    "Each feature set, or all layers and all but one, is fitted without some of your clicks. How high these rank among the buildings "
+    "Each feature set, or all layers and all but one, is fitted without some of your clicks. How high these rank among "
+    "the buildings "
     "not reviewed shows what finds damage. Answers to the queue do not count: a ranking proposed them."
 )
 COMPARED_METHODS = "Methods"
@@ -282,22 +288,30 @@ USE_FEATURES = "Use {name}"
 
 FEDERATION = "Federation: train with other agencies, imagery stays where it is"
 FEDERATION_NOTE = (
-    "Each agency trains in its own project, with its own kind of damage. Network weights travel between the machines, encrypted; "
+    "Each agency trains in its own project, with its own kind of damage. Network weights travel between the machines, "
+    "encrypted; "
     "images, footprints and labels do not. At the end each agency has scores of all damage types for its own buildings."
 )
 FEDERATION_MISSING = (
     "Training over the network needs Flower, which is not installed here. Install it in an environment of its own: "
-    '`pip install -c constraints-federated.txt "pu-geo[federated]"`. Without it, projects on this machine can be trained together.'
+    '`pip install -c constraints-federated.txt "pu-geo[federated]"`. Without it, projects on this machine can be trained '
+    "together."
 )
 FEDERATIONS = "Federation"
 ANOTHER_FEDERATION = "Lead or join another one"
 FEDERATION_ROLE, LEAD, JOIN, SIMULATE = "How to take part", "Lead", "Join", "Projects on this machine"
 MAKE_SHARED = "Make shared features"
 
-LEAD_NOTE = "This machine averages what the members send. It writes an invitation file: send it to the other agencies, by mail or on a stick."
+LEAD_NOTE = (
+    "This machine averages what the members send. It writes an invitation file: send it to the other agencies, by mail or "
+    "on a stick."
+)
 FEDERATION_TITLE, FEDERATION_TITLE_EXAMPLE = "Name", "Flood and storm, June"
 FEDERATION_TYPES, FEDERATION_TYPES_EXAMPLE = "Damage types, with commas", "destroyed, flooded"
-FEDERATION_TYPES_HELP = "Each type is learned from one agency's damaged buildings. The class “rest”, buildings that nobody called damaged, is always there."
+FEDERATION_TYPES_HELP = (
+    "Each type is learned from one agency's damaged buildings. The class “rest”, buildings that nobody called damaged, is "
+    "always there."
+)
 FEDERATION_OWN, FEDERATION_NO_OWN = "This project has", "none of them"
 FEDERATION_FROM = "Buildings of that type"
 FEDERATION_REST_NOTE = "Buildings that nobody called damaged are the class “rest”, of one project."
@@ -309,19 +323,25 @@ FEDERATION_DEADLINE = "Deadline of a round, s"
 FEDERATION_DEADLINE_HELP = "Who has not answered by then is left out of this round, and may come back in the next one."
 FEDERATION_HOST = "Address of this machine"
 FEDERATION_HOST_HELP = "Name or IP address by which the other machines reach this one. 127.0.0.1 is this machine alone."
-LOCAL_PLAN = "{address} is this computer: only projects on it can join. For other agencies, write the name or IP address by which they reach it."
+LOCAL_PLAN = (
+    "{address} is this computer: only projects on it can join. For other agencies, write the name or IP address by which "
+    "they reach it."
+)
 LOCAL_LEADER = (
-    "{address} is this computer: only projects on it can join with this invitation. For other agencies, lead a new federation with the name "
+    "{address} is this computer: only projects on it can join with this invitation. For other agencies, lead a new "
+    "federation with the name "
     "or IP address by which they reach this computer."
 )
 LOCAL_INVITATION = (
-    "The address {address} works on the leader's computer alone: only projects on the leader's computer can join. If this is another one, ask whoever "
+    "The address {address} works on the leader's computer alone: only projects on the leader's computer can join. If this "
+    "is another one, ask whoever "
     "leads for an invitation with the name or IP address of that computer."
 )
 FEDERATION_PRIVACY = "Noise"
 PRIVACY_NAMES = {"none": "none", "local": "added by each member", "central": "added by the leader"}
 FEDERATION_PRIVACY_HELP = (
-    "Noise hides what one member, one class of an agency, did to the weights, and costs accuracy: with few members, much of it. Epsilon says how much is "
+    "Noise hides what one member, one class of an agency, did to the weights, and costs accuracy: with few members, much "
+    "of it. Epsilon says how much is "
     "hidden over all rounds: smaller is more."
 )
 FEDERATION_EPSILON, FEDERATION_CLIP = "Epsilon, all rounds", "Longest change (norm)"
@@ -385,10 +405,14 @@ SHOW_ON_MAP = "Show it on the Damage map"
 LEDGER = "Ledger: what left this machine"
 LEDGER_EMPTY = "Nothing has left this machine so far."
 LEDGER_TOTAL = (
-    "{tensors}, {size} in all: every tensor and every fact that PU-Geo sent, or had ready for a member that was away, each with its hash. Not listed are keys and Flower's own "
+    "{tensors}, {size} in all: every tensor and every fact that PU-Geo sent, or had ready for a member that was away, "
+    "each with its hash. Not listed are keys and Flower's own "
     "signals that a member is there."
 )
-LEDGER_HERE = "{tensors}, {size}, stayed on this machine: between the leader and the classes of this project. They are not in that sum."
+LEDGER_HERE = (
+    "{tensors}, {size}, stayed on this machine: between the leader and the classes of this project. They are not in that "
+    "sum."
+)
 LEDGER_TRIAL = "{tensors}, {size}, passed between projects on this machine. Nothing left it."
 LEDGER_NEWEST = "The newest {shown} of {n}; the file holds all."
 SAVE_LEDGER = "Save the ledger"
