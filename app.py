@@ -27,7 +27,8 @@ CONFIG = {
     "server.fileWatcherType": "none",
     "server.maxUploadSize": LARGEST // 1024**2,  # MB
     "server.showEmailPrompt": False,
-    # Fast reruns start a thread beside the one that still draws: one of two quick clicks was lost, or a page stopped to refresh.
+    # Fast reruns start a thread beside the one that still draws: one of two quick clicks was lost, or a page stopped to
+    # refresh.
     "runner.fastReruns": False,
     "runner.postScriptGC": False,  # collecting after each rerun took longer than the rerun
     "browser.gatherUsageStats": False,
@@ -60,8 +61,8 @@ app = st.App(
     lifespan=serving.lifespan,
 )
 
-# Of a million buildings, Python's garbage collector took a third of a page's first draw: by default it goes through all objects again
-# and again while they are made.
+# Of a million buildings, Python's garbage collector took a third of a page's first draw: by default it goes through all
+# objects again and again while they are made.
 COLLECT_AFTER = (100_000, 20, 10)
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Write the hashed lock file of this platform: `make lock`. For installing a release; `constraints.txt` is for working on PU-Geo.
+"""Write the hashed lock file of this platform: `make lock`. For installing a release; `constraints.txt` is for working on
+PU-Geo.
 
-Asks pip which wheels it would install here for the app with its extras, and notes name, version and sha256 of each. Wheels alone:
-a source distribution would run code of its own while it is installed.
+Asks pip which wheels it would install here for the app with its extras, and notes name, version and sha256 of each. Wheels
+alone: a source distribution would run code of its own while it is installed.
 """
 
 from __future__ import annotations

@@ -76,7 +76,8 @@ def main() -> int:
         print(f"{name:<31} {size:>9,}" + (f"   ceiling {ceiling:>9,}" if ceiling else ""))
         if ceiling and size > ceiling:
             over.append(
-                f"{name} is {size:,}: {size - ceiling:,} over its ceiling in .ci/ceiling.toml. Remove as much, or raise it in an issue."
+                f"{name} is {size:,}: {size - ceiling:,} over its ceiling in .ci/ceiling.toml. Remove as much, or raise "
+                "it in an issue."
             )
     print(*over, sep="\n", file=sys.stderr)
     return bool(over)

@@ -1,4 +1,6 @@
-"""Print how long this machine takes for a fixed piece of work on two cores, in percent of the machine that `ceiling.toml` counts by; at least 100."""
+"""Print how long this machine takes for a fixed piece of work on two cores, in percent of the machine that `ceiling.toml`
+counts by; at least 100.
+"""
 
 import argparse
 import ast

@@ -1,6 +1,8 @@
-"""Draw the pictures in docs/images anew: the six screens and the damage types of the sample event, by the app itself in Chromium.
+"""Draw the pictures in docs/images anew: the six screens and the damage types of the sample event, by the app itself in
+Chromium.
 
-`python -m docs.pictures [FOLDER]` takes some minutes: the sample event is prepared, clicked, trained, audited and exported first.
+`python -m docs.pictures [FOLDER]` takes some minutes: the sample event is prepared, clicked, trained, audited and exported
+first.
 """
 
 from __future__ import annotations

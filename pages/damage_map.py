@@ -41,9 +41,14 @@ with tab[texts.TAB_MAP]:  # drawn always: a map that was taken off the page woul
         types=types,
     )
     project_view(
-        layout, key="damage_map", score_id=run_id, run_id=run_id,
-        threshold=shown.limit.value, color_by=type_panel.color_of(chosen.setting(layout, "map_color"), types), flagging=flagging,
-    )  # fmt: skip
+        layout,
+        key="damage_map",
+        score_id=run_id,
+        run_id=run_id,
+        threshold=shown.limit.value,
+        color_by=type_panel.color_of(chosen.setting(layout, "map_color"), types),
+        flagging=flagging,
+    )
 if types.types and tab[texts.TAB_TYPES].open:
     with tab[texts.TAB_TYPES]:
         type_panel.draw(run_id, shown)

@@ -16,11 +16,12 @@ from pu_geo.ui.components.scatter import Scatter
 from pu_geo.ui.explore import cluster_panel, neighbor_panel, outlier_panel, selection_panel, texts, type_panel, umap_panel
 
 COLOR_PX = 230
+# Beside the view, which fills the window; it scrolls by itself, and the second press of a double click hits no new button.
 SIDE_CSS = """<style>
 .st-key-explore-side { max-height: calc(100vh - 8.5rem); overflow-y: auto; overflow-x: hidden; padding-right: 0.5rem; }
 .st-key-explore-side button { animation: too-new 0.6s; }
 @keyframes too-new { from, to { pointer-events: none; } }
-</style>"""  # beside the view, which fills the window; it scrolls by itself, and the second press of a double click hits no new button
+</style>"""
 
 layout = frame.needs_project()
 bar, runs = frame.title_bar(texts.TITLE, texts.PURPOSE), training.all_runs(layout)
@@ -37,9 +38,13 @@ with bar:
     with st.popover(texts.RUN.format(name=frame.plain(run_names.name(layout, chosen_run)))):
         run_id = chosen.run_box(layout, runs, "explore-run").run_id
     by = st.selectbox(
-        texts.COLOR_BY, list(offered), format_func=lambda key: offered.get(key, key), width=COLOR_PX, label_visibility="collapsed",
+        texts.COLOR_BY,
+        list(offered),
+        format_func=lambda key: offered.get(key, key),
+        width=COLOR_PX,
+        label_visibility="collapsed",
         **chosen.kept(layout, "explore_color", "explore-color", offered),
-    )  # fmt: skip
+    )
     umap_panel.draw_switch(layout, run_id)
 line = st.container(horizontal=True, vertical_alignment="center", gap="small")
 with line:

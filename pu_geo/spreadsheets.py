@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-# With full-width signs, as East Asian keyboards write them; Excel takes these for formulas too. A bar may start a command (DDE).
+# With full-width signs, as East Asian keyboards write them; Excel takes these for formulas too. A bar may start a command
+# (DDE).
 _START = r"[=+\-@|\t\r\n＝＋－＠｜]"
 _MAY_BE_A_FORMULA = re.compile(rf"['\s]*{_START}")
 _GUARDED = re.compile(rf"'['\s]*{_START}")

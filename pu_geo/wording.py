@@ -146,7 +146,7 @@ def interval(value: float, low: float, high: float) -> str:
 def interval_of(found: Mapping[str, Any]) -> str:
     """Write an estimated share, {"value", "low", "high", "words"}, or the words that say why there is none.
 
-    >>> interval_of({"value": 1.0, "low": 0.912, "high": 1.0, "words": ""}), interval_of({"value": None, "words": "3 checks"})
-    ('100 % (91–100)', '3 checks')
+    >>> interval_of({"value": 1.0, "low": 0.912, "high": 1.0, "words": ""}), interval_of({"value": None, "words": "few"})
+    ('100 % (91–100)', 'few')
     """
     return found["words"] if found["value"] is None else interval(found["value"], found["low"], found["high"])

@@ -25,7 +25,9 @@ class Flood:
         self.ponds = PONDS if min(size_m) > LEAST_TOWN_M else ()
 
     def level(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Return how far inside the water places in metres are, float32 of the same shape: 1 in a pond's middle, 0 at its shore."""
+        """Return how far inside the water places in metres are, float32 of the same shape: 1 in a pond's middle, 0 at its
+        shore.
+        """
         x, y = np.asarray(x, np.float32), np.asarray(y, np.float32)
         rows = np.clip(y, 0, self.noise.shape[0] - 1).astype(int)
         columns = np.clip(x, 0, self.noise.shape[1] - 1).astype(int)

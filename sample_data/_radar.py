@@ -1,8 +1,9 @@
 """What a made-up radar satellite sees of the town after the tornado: walls, shadows, rubble, water, speckle.
 
-The radar looks at the scene from the east, 38 degrees off the vertical. A wall that faces it makes, with the ground before it, a corner
-that sends the pulse straight back: the double bounce, a bright line along the foot of the wall. Where a building collapsed there is no
-such wall; its rubble is rough and of middling brightness. Open water is dark, and walls that stand in it are brighter than others.
+The radar looks at the scene from the east, 38 degrees off the vertical. A wall that faces it makes, with the ground before
+it, a corner that sends the pulse straight back: the double bounce, a bright line along the foot of the wall. Where a
+building collapsed there is no such wall; its rubble is rough and of middling brightness. Open water is dark, and walls that
+stand in it are brighter than others.
 """
 
 from __future__ import annotations
@@ -55,7 +56,9 @@ def _power(db: float | np.ndarray) -> np.ndarray:
 
 
 def _speckle(shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """Return fully developed speckle, mean 1, of `LOOKS` looks; neighbors share some of it, as the sensor's own blur makes them."""
+    """Return fully developed speckle, mean 1, of `LOOKS` looks; neighbors share some of it, as the sensor's own blur makes
+    them.
+    """
     total = np.zeros(shape, np.float32)
     for _ in range(2 * LOOKS):  # real and imaginary part of each look
         total += cv2.GaussianBlur(rng.standard_normal(shape, dtype=np.float32), (0, 0), BLUR_PX) ** 2

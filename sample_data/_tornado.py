@@ -110,7 +110,8 @@ def scatter(
 ) -> None:
     """Throw flat pieces, the larger ones with a thin shadow, on places in metres.
 
-    With `shingle`, every sixth piece has that color, the lost roof's. With `clumps`, pieces share direction and material with their clump; that is how walls and stacks come apart.
+    With `shingle`, every sixth piece has that color, the lost roof's. With `clumps`, pieces share direction and material
+    with their clump; that is how walls and stacks come apart.
     """
     n = len(x)
     member = rng.integers(0, max(1, clumps), n)

@@ -47,7 +47,9 @@ class Building:
 
     @property
     def grade(self) -> str:
-        """The true damage class: the wind's, and at least "major-damage" in the water, as on the Joint Damage Scale of xBD."""
+        """The true damage class: the wind's, and at least "major-damage" in the water, as on the Joint Damage Scale of
+        xBD.
+        """
         is_light = self.damage in ("no-damage", "minor-damage")
         return "major-damage" if self.is_flooded and is_light else self.damage
 

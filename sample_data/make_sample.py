@@ -182,8 +182,13 @@ def write_footprints(path: Path, town: Town, rng: np.random.Generator) -> None:
         ring = np.stack(to_lonlat.transform(*np.array(on_map.exterior.coords).T), -1)
         lonlat = orient(set_precision(Polygon(ring), 1e-7))
         properties = {
-            "uid": f"S-{b.number:05d}", "damage": b.grade, "types": "; ".join(b.types), "use": b.use, "storeys": b.storeys, "roof": b.roof,
-        }  # fmt: skip
+            "uid": f"S-{b.number:05d}",
+            "damage": b.grade,
+            "types": "; ".join(b.types),
+            "use": b.use,
+            "storeys": b.storeys,
+            "roof": b.roof,
+        }
         geometry = json.loads(json.dumps(mapping(lonlat)), parse_float=lambda text: round(float(text), 7))
         features.append({"type": "Feature", "id": properties["uid"], "properties": properties, "geometry": geometry})
     head = '{"type": "FeatureCollection", "features": [\n'

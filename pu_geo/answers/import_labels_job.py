@@ -143,10 +143,8 @@ def import_labels(
         if building is not None
     ]
     rows.sort(key=lambda row: _at(row[1]) or _LAST)  # the newest last; one without a time is of now
-    said_of: dict[str, set[str]] = {}
-    for building, details in rows:
-        said_of.setdefault(building, set()).add(details["label"])
-    twice = [building for building, found in said_of.items() if len(found) > 1]
+    said_of = dict.fromkeys((building, str(details["label"])) for building, details in rows)
+    twice = [building for building, n in Counter(building for building, _ in said_of).items() if n > 1]
     notes += _about("Named more than once with different labels, of which the newest or last counts", twice)
     with store.connect(layout) as db:
         current, own, scale = labels.current(db), analysts.own_answers(db), grades.known(db)

@@ -36,7 +36,8 @@ from pu_geo.store.layout import Layout, reading
 LIVE_PREFIX = "live-"
 LIKE_PREFIX = "like-"
 MOST_UNLABELED = 3000  # unlabeled buildings that are learned from; the default's training takes 20,000
-MOST_LABELED = 5000  # damaged buildings, and not damaged ones, that are learned from: a click's ranking must not take longer with each click
+# Damaged buildings, and not damaged ones, that are learned from: a click's ranking must not take longer with each click.
+MOST_LABELED = 5000
 MOST_AT_ONCE = 50_000  # buildings that are ranked while the analyst waits; of more, so many are drawn, and the others follow
 MOST_HELD_OUT = 1000  # of them, that held-out clicks are compared with
 _MOST_KEPT = 8  # feature sets whose preparation is kept, of several projects on one server

@@ -325,8 +325,8 @@ def without_headline(words: str) -> str:
     """Return the words of an estimate without the number, or that there is none, for a place where a headline has that
     already.
 
-    >>> without_headline("About 3 of 9 buildings are damaged, between 2 and 4 (95 % interval): 1 confirmed, the rest estimated.")
-    '1 confirmed, the rest estimated.'
+    >>> without_headline("About 3 of 9 buildings are damaged, between 2 and 4 (95 % interval): 1 confirmed, the rest.")
+    '1 confirmed, the rest.'
     >>> without_headline(f"1 building is confirmed damaged. {IN_ALL} {NOT_KNOWN}. Checks estimate it.")
     '1 building is confirmed damaged. Checks estimate it.'
     """

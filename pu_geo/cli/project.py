@@ -434,16 +434,7 @@ def control_jobs(
             words = f"Job {job_id} pauses after this epoch. `pu-geo jobs {project} resume {job_id}` goes on."
             show({"paused": job_id}, words, as_json)
         case "resume":
-            if devices is None:
-                jobs.resume(layout, job_id)
-                words = f"Started job {job_id} again."
-            else:
-                training.resume_on(layout, job_id, devices)
-                words = (
-                    f"Started job {job_id} again on {wording.plural(devices, 'device')}: its run will say if that is "
-                    "another number."
-                )
-            show({"resumed": job_id}, words, as_json)
+            show({"resumed": job_id}, _resumed(layout, job_id, devices), as_json)
         case "retry":
             fresh = jobs.retry(layout, job_id)
             show({"job_id": fresh}, f"Started job {fresh}, which does the same from the start.", as_json)
@@ -451,11 +442,23 @@ def control_jobs(
             jobs.dismiss(layout, job_id)
             show({"dismissed": job_id}, f"Job {job_id} is listed with --all alone from now on.", as_json)
         case "log":
-            folder = jobs.folder_of(layout, job_id)
-            log = folder / "log.txt"
-            for event in events.read(folder):
-                print(in_json(event))
-            print(log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "", end="")
+            _print_log(jobs.folder_of(layout, job_id))
+
+
+def _resumed(layout: Layout, job_id: str, devices: int | None) -> str:
+    """Start a job again, and return what was done."""
+    if devices is None:
+        jobs.resume(layout, job_id)
+        return f"Started job {job_id} again."
+    training.resume_on(layout, job_id, devices)
+    return f"Started job {job_id} again on {wording.plural(devices, 'device')}: its run will say if that is another number."
+
+
+def _print_log(folder: Path) -> None:
+    log = folder / "log.txt"
+    for event in events.read(folder):
+        print(in_json(event))
+    print(log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "", end="")
 
 
 def _list_jobs(layout: Layout, with_dismissed: bool, as_json: bool) -> None:

@@ -209,6 +209,16 @@ class LayerBanks:
         )  # fmt: skip
 
 
+def _require_data(views: Sequence[View], is_missing: NDArray[np.bool_]) -> None:
+    for view, lacks in zip(views, is_missing, strict=True):
+        if lacks.all():
+            raise TrainingError(
+                f"No building of these chips has data in {view.name}.",
+                "Leave that layer out, or add files of it.",
+                kind="layers",
+            )
+
+
 def fill_missing(
     features: NDArray[np.float16], views: Sequence[View], is_missing: NDArray[np.bool_], is_used: NDArray[np.bool_],
     *, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None,
@@ -235,13 +245,7 @@ def fill_missing(
         TrainingError: if no chip has a view; nothing is changed then.
         JobCancelled: if `is_cancelled()`.
     """
-    for view, lacks in zip(views, is_missing, strict=True):
-        if lacks.all():
-            raise TrainingError(
-                f"No building of these chips has data in {view.name}.",
-                "Leave that layer out, or add files of it.",
-                kind="layers",
-            )
+    _require_data(views, is_missing)
     work = [
         (k, pattern, rows)
         for k, lacks in enumerate(is_missing)

@@ -244,7 +244,9 @@ class DamageMap:
 
     def _of_coverage(self) -> Iterator[str]:
         if self.run is None:
-            yield "The scores were made outside PU-Geo: no run says what they were learned from, and they are not calibrated."
+            yield (
+                "The scores were made outside PU-Geo: no run says what they were learned from, and they are not calibrated."
+            )
         yield "Preliminary, not field-validated. Pictures from above show roofs: damage to walls and inside stays unseen."
         yield f"A {self.units.one} that is not flagged is not proven to be intact."
         if n := self.n["not_assessed"]:
@@ -305,7 +307,10 @@ class DamageMap:
         scores = self.population.scores[self.population.given("positive") & np.isfinite(self.population.scores)]
         n_below = int((scores < self.limit.value).sum())
         if n_below and n_below * 2 >= len(scores):
-            yield f"{n_below:,} of {len(scores):,} confirmed buildings score below the threshold: it flags the clearest damage only."
+            yield (
+                f"{n_below:,} of {len(scores):,} confirmed buildings score below the threshold: it flags the clearest damage"
+                " only."
+            )
         if total is None or total.value is None:
             is_estimated = auditing.how_many(self.layout).total.value is not None
             more = "" if is_estimated else ", and no number of damaged buildings is estimated"

@@ -20,13 +20,13 @@ from pu_geo.store.layout import Layout
 from pu_geo.store.population import Class
 
 FORMATS = {
-    "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf",
-    "kml": "KML", "heat": "Heat raster (COG)",
+    "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet",
+    "fgb": "FlatGeobuf", "kml": "KML", "heat": "Heat raster (COG)",
 }  # fmt: skip
 LOCAL_FORMATS = ("gpkg", "csv")  # the formats that can say that a map has no place on the Earth
 PROFILES = {
     "copernicus": "Copernicus EMS", "unosat": "UNOSAT", "xbd": "xBD joint damage scale", "fema": "FEMA",
-}  # fmt: skip  # fmt: skip
+}  # fmt: skip
 _OF_TRIAGE: Mapping[str, Class] = {
     "confirmed": "confirmed", "flagged": "flagged", "high_precision": "flagged", "high_recall": "not_flagged",
     "below": "not_flagged", "not_assessed": "not_assessed",

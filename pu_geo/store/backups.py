@@ -253,7 +253,7 @@ def _end_of(path: Path) -> bytes:
 
 def read_only_address(gpkg: Path) -> str:
     """Return the address by which SQLite opens a database to read it, and neither changes nor makes a file."""
-    # A reader of a file in WAL mode makes files beside it. Where there are none nobody has it open, and it is read as it lies.
+    # A reader of a file in WAL mode makes files beside it. Where there are none nobody has it open: it is read as it lies.
     return f"{for_sqlite(gpkg).as_uri()}?mode=ro{'' if is_open(gpkg) else '&immutable=1'}"
 
 

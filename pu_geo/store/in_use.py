@@ -24,7 +24,8 @@ from pu_geo.store.layout import Layout
 
 FILE = ".in_use.lock"
 HOST = ".in_use.host"  # the computer that had the project open last, and its `_BOOT`; on a network disk alone
-# Disks of one computer, as Linux names their file systems. Clusters have many others, and new ones come: what is not here may be shared.
+# Disks of one computer, as Linux names their file systems. Clusters have many others, and new ones come: what is not here
+# may be shared.
 _LOCAL = {
     "apfs", "aufs", "bcachefs", "btrfs", "ecryptfs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs", "fuseblk", "hfs",
     "hfsplus", "iso9660", "jfs", "msdos", "nilfs2", "ntfs", "ntfs3", "overlay", "ramfs", "reiserfs", "rootfs", "squashfs",

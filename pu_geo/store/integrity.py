@@ -42,7 +42,8 @@ _JSON = (
 )
 _AT_ONCE = 5_000  # rows whose texts are joined
 _LAST_AND_GIVEN = """
-    SELECT (SELECT ifnull(max(event), 0) FROM label_event), ifnull(max(seq), 0) FROM sqlite_sequence WHERE name = 'label_event'
+    SELECT (SELECT ifnull(max(event), 0) FROM label_event), ifnull(max(seq), 0)
+    FROM sqlite_sequence WHERE name = 'label_event'
 """  # one statement: somebody may click between two
 _WAL_MAGICS = {0x377F0682: "<", 0x377F0683: ">"}
 _WAL_HEADER, _FRAME_HEADER = 32, 24

@@ -280,7 +280,8 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (
-        OSError, ValueError, TypeError, KeyError, EOFError, RecursionError, MemoryError, zipfile.BadZipFile, zlib.error, tokenize.TokenError,
+        OSError, ValueError, TypeError, KeyError, EOFError, RecursionError, MemoryError, zipfile.BadZipFile, zlib.error,
+        tokenize.TokenError,
     ) as error:  # fmt: skip
         raise lost(path, error) from error
 

@@ -131,13 +131,17 @@ _GRADE = f"grade TEXT NOT NULL DEFAULT '' CHECK (length(grade) <= {MAX_GRADE} AN
 _ABSENT_TYPES = "absent_types TEXT NOT NULL DEFAULT '[]' CHECK (absent_types = '[]' OR label = 'positive')"
 
 # What the map says of each building, as an export of the same moment does: `tests/maps/test_live_view.py` compares the two.
-# GDAL takes a column without a declared type or a CAST for text. Scores are stored as exports write them, with 4 decimals; so are thresholds. A person's answer overrides the picture.
+# GDAL takes a column without a declared type or a CAST for text. Scores are stored as exports write them, with 4 decimals;
+# so are thresholds. A person's answer overrides the picture.
 _VIEW = f"""
 CREATE VIEW damage_map AS
   SELECT OGC_FID, geom, building_id, area_m2, label, labeller, labelled_at,
-    CAST(CASE WHEN why IS NULL THEN score END AS REAL) AS score, CAST(CASE WHEN why IS NULL THEN rank END AS INTEGER) AS rank,
-    run_id, reason, damage_types, absent_types, comment, grade, threshold, CAST(why IS NULL AS INTEGER) AS assessed, why AS not_assessed_reason,
-    CASE WHEN why IS NOT NULL THEN 'not_assessed' WHEN label = 'positive' THEN 'damaged' WHEN label IS NOT NULL THEN 'not_flagged'
+    CAST(CASE WHEN why IS NULL THEN score END AS REAL) AS score,
+    CAST(CASE WHEN why IS NULL THEN rank END AS INTEGER) AS rank,
+    run_id, reason, damage_types, absent_types, comment, grade, threshold,
+    CAST(why IS NULL AS INTEGER) AS assessed, why AS not_assessed_reason,
+    CASE WHEN why IS NOT NULL THEN 'not_assessed' WHEN label = 'positive' THEN 'damaged'
+    WHEN label IS NOT NULL THEN 'not_flagged'
       WHEN score >= threshold THEN 'damaged' ELSE 'not_flagged' END AS damage_binary
   FROM (
     SELECT *, CASE WHEN label = 'not_assessable' THEN ifnull(reason, 'unclear') WHEN label IS NOT NULL THEN NULL
@@ -147,7 +151,8 @@ CREATE VIEW damage_map AS
       SELECT f.fid AS OGC_FID, f.geom AS geom, f.building_id AS building_id, f.area_m2 AS area_m2,
         CASE WHEN e.label = 'cleared' THEN NULL ELSE e.label END AS label, a.analyst AS labeller,
         ifnull(a.origin_at, a.at) AS labelled_at, s.score AS score,
-        CASE WHEN s.score IS NOT NULL THEN row_number() OVER (PARTITION BY s.score IS NULL ORDER BY s.rank) END AS rank, c.run_id AS run_id,
+        CASE WHEN s.score IS NOT NULL THEN row_number() OVER (PARTITION BY s.score IS NULL ORDER BY s.rank) END AS rank,
+        c.run_id AS run_id,
         CASE WHEN e.reason = '' THEN NULL ELSE e.reason END AS reason,
         CASE WHEN e.damage_types = '[]' THEN NULL ELSE e.damage_types END AS damage_types,
         CASE WHEN e.absent_types = '[]' THEN NULL ELSE e.absent_types END AS absent_types,
@@ -159,7 +164,8 @@ CREATE VIEW damage_map AS
       LEFT JOIN (SELECT p.run_id AS run_id, (SELECT t.threshold FROM threshold t WHERE t.run_id = p.run_id
         ORDER BY t.step DESC LIMIT 1) AS threshold FROM pinned_run p WHERE p.run_id IN (SELECT run_id FROM run)
         ORDER BY p.pin DESC LIMIT 1) c ON TRUE
-      LEFT JOIN score s ON s.run_id = c.run_id AND s.building_id = f.building_id AND s.reason IS NOT '{NOT_IN_RUN}')) ORDER BY OGC_FID
+      LEFT JOIN score s ON s.run_id = c.run_id AND s.building_id = f.building_id
+        AND s.reason IS NOT '{NOT_IN_RUN}')) ORDER BY OGC_FID
 """
 
 _INTAKE = "intake INTEGER"  # the file that a footprint came from, see `import_log`
@@ -177,7 +183,8 @@ CREATE TABLE former (  -- where removed buildings stood, and whether what was se
 CREATE TABLE scene (
   scene_id TEXT PRIMARY KEY, role TEXT NOT NULL, path TEXT NOT NULL, facts TEXT NOT NULL, added_at TEXT NOT NULL);
 CREATE TABLE chip_set (  -- by number: no clock says which is the newest, and no number is given twice
-  number INTEGER PRIMARY KEY AUTOINCREMENT, chip_set TEXT NOT NULL UNIQUE, bands TEXT NOT NULL, size_px INTEGER NOT NULL, n INTEGER NOT NULL, made_at TEXT NOT NULL);
+  number INTEGER PRIMARY KEY AUTOINCREMENT, chip_set TEXT NOT NULL UNIQUE, bands TEXT NOT NULL, size_px INTEGER NOT NULL,
+  n INTEGER NOT NULL, made_at TEXT NOT NULL);
 CREATE TABLE label_event (
   event INTEGER PRIMARY KEY AUTOINCREMENT, op TEXT NOT NULL UNIQUE, building_id TEXT NOT NULL, label TEXT NOT NULL
     CHECK (label IN ('positive', 'not_damaged', 'not_assessable', 'cleared')),
@@ -192,7 +199,8 @@ CREATE TRIGGER label_event_no_update BEFORE UPDATE ON label_event
 CREATE TRIGGER label_event_no_delete BEFORE DELETE ON label_event
   BEGIN SELECT RAISE(ABORT, 'label events are never deleted'); END;
 CREATE TABLE run (
-  number INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL UNIQUE, method TEXT NOT NULL, created_at TEXT NOT NULL, facts TEXT NOT NULL);
+  number INTEGER PRIMARY KEY AUTOINCREMENT, run_id TEXT NOT NULL UNIQUE, method TEXT NOT NULL, created_at TEXT NOT NULL,
+  facts TEXT NOT NULL);
 CREATE TABLE score (
   run_id TEXT NOT NULL, building_id TEXT NOT NULL, score REAL NOT NULL, rank INTEGER NOT NULL,
   {_HIDDEN}, PRIMARY KEY (run_id, building_id)) WITHOUT ROWID;

@@ -115,7 +115,8 @@ def kml_styles() -> str:
     """Return KML styles with the values of `triage` as ids. KML has no hatch: what was not assessed is an outline alone."""
     return "".join(
         f'<Style id="{style.value}"><LineStyle><color>{_abgr(OUTLINE, 1.0)}</color></LineStyle>'
-        f"<PolyStyle><color>{_abgr(style.color, style.opacity)}</color><fill>{int(not style.is_hatched)}</fill></PolyStyle></Style>"
+        f"<PolyStyle><color>{_abgr(style.color, style.opacity)}</color>"
+        f"<fill>{int(not style.is_hatched)}</fill></PolyStyle></Style>"
         for style in STYLES
     )
 

@@ -43,7 +43,8 @@ export default async function (component) {
     return bundle.default(component);
   } catch (error) {
     component.parentElement.textContent =
-      "The map could not be loaded. Run `make app`, or `python -m pu_geo.ui.build`, then reload this page. (" + error.message + ")";
+      "The map could not be loaded. Run `make app`, or `python -m pu_geo.ui.build`, then reload this page. (" +
+      error.message + ")";
   }
 }
 """
