@@ -299,7 +299,7 @@ def run(
         ("scenes", ["add-scene", p, *pairs]),
         *((f"footprints {k}", ["add-footprints", p, str(path)]) for k, path in files),
         ("chip", ["chip", p, "--size-px", str(SIZE_PX), "--views", str(N_VIEWS), *on]),
-        ("features", ["features", p, "--maker", "shared", "--views", str(N_VIEWS), "--use", *on]),
+        ("features", ["add-features", p, "shared", "--views", str(N_VIEWS), "--use", *on]),
         ("label", ["label", p, *clicks]),
         ("rank", ["rank", p]),
         ("export", ["export", p, "--run", "latest", "--format", "gpkg", "--out", str(export)]),

@@ -10,13 +10,14 @@ is in it.
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,17 +27,32 @@ from pu_geo.answers import labeling
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.assessment.auditing import AuditView, HowMany
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
-from pu_geo.explore import clusters, discovering, exploring, neighbors, outliers
+from pu_geo.explore import clusters, discovering, neighbors, outliers
+from pu_geo.explore.actions import Cluster, Discover, FindOutliers, Umap
 from pu_geo.files import make_folder, remove_path
-from pu_geo.jobs import JobView, foreground
+from pu_geo.jobs import JobView, actions, foreground
+from pu_geo.jobs.actions import Action, Files, PathOrText, RunName, absolute, absolutes, kind_of, run_name
 from pu_geo.lifecycle import projects
 from pu_geo.lifecycle.copying import copy_project
-from pu_geo.maps import damage_map, exporting, run_card, thresholds
-from pu_geo.methods import catalog
-from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS, TrainingRequest
-from pu_geo.records import FeatureRequest, Label, Layer, LayerKind, RunFacts, Scene, View
+from pu_geo.maps import damage_map, run_card, thresholds
+from pu_geo.maps.actions import AddAreas, Export, Publish
+from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS
+from pu_geo.records import Label, Layer, RunFacts, Scene, View
 from pu_geo.runs import comparing, feature_comparison, models, training
+from pu_geo.runs.actions import ApplyModel, CompareFeatures, Rank, Train
 from pu_geo.scenes import features, preparation
+from pu_geo.scenes.actions import (
+    AddAoi,
+    AddFeatures,
+    AddFootprints,
+    AddGrid,
+    AddLayer,
+    AddScenes,
+    AddXbd,
+    Align,
+    Chip,
+    Relink,
+)
 from pu_geo.store import chosen as choices
 from pu_geo.store import contents, feature_sets, labels, runs, store
 from pu_geo.store.choices import Threshold
@@ -49,8 +65,6 @@ if TYPE_CHECKING:
     import geopandas
     import pandas
 
-PathOrText = str | Path
-Files = PathOrText | Sequence[PathOrText]
 CHOSEN = "chosen"
 DETAILS = ("reason", "damage_types", "absent_types", "comment", "grade")
 """Ids that a refusal names; of the others it has the number."""
@@ -78,8 +92,34 @@ class Run:
         return self.facts.run_id
 
 
-RunName = str | Run | RunFacts
-"""How a run is named: by its id, "latest", "chosen", or by what `Project.run`, `train` and `runs` return."""
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def _step(
+    action: Callable[Given, Action], then: Callable[[Project, Mapping[str, Any]], Result]
+) -> Callable[Concatenate[Project, Given], Result]:
+    """Return the method that does an action: its arguments and help are those of the action's class.
+
+    Args:
+        then: makes what is returned of what the job returned.
+    """
+
+    def step(self: Project, *given: Given.args, **more: Given.kwargs) -> Result:
+        return then(self, self._run(action(*given, **more)))
+
+    step.__doc__ = actions.described(action)  # type: ignore[arg-type]
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    step.__signature__ = inspect.Signature([own, *inspect.signature(action).parameters.values()])  # type: ignore[attr-defined]
+    return step
+
+
+def _facts_of(self: Project, result: Mapping[str, Any]) -> Mapping[str, Any]:
+    return result
+
+
+def _run_of(self: Project, result: Mapping[str, Any]) -> Run:
+    return self.run(str(result["run_id"]))
 
 
 class Project:
@@ -187,8 +227,8 @@ class Project:
         made = type(self).create(path, name or self.name, progress=self._progress)
         args = {
             "previous": str(self.folder),
-            "post": _paths(post),
-            "pre": _paths(pre),
+            "post": absolutes(post),
+            "pre": absolutes(pre),
             "bands": list(bands) if bands else None,
         }
         try:
@@ -207,106 +247,25 @@ class Project:
 
     # Imagery
 
-    def add_scenes(
-        self, pre: Files = (), post: Files = (), *, bands: Sequence[int] | None = None, crs: str | None = None,
-        pixel_m: float | None = None,
-    ) -> Mapping[str, Any]:  # fmt: skip
-        """Add pre- and post-event scenes. They are read from where they are, not copied.
-
-        Args:
-            bands: numbers of the red, green and blue band, from 1; the first three if None.
-            crs: of pictures with a world file, such as "EPSG:32615".
-            pixel_m: side of a pixel in meters, for pictures without any georeference.
-
-        Returns:
-            {"added", "width", "height", "gsd_m", "crs", "is_local", "pre_share"}
-        """
-        args = {"pre": _paths(pre), "post": _paths(post), "bands": None if bands is None else list(bands), "crs": crs}
-        return self._run("add_scenes", {**args, "pixel_m": pixel_m}, "Adding scenes")
-
-    def add_layer(
-        self, name: str, files: Files, *, when: Literal["pre", "post", "none"] | None = None, kind: LayerKind | None = None,
-        nodata: float | None = None, crs: str | None = None,
-    ) -> Mapping[str, Any]:  # fmt: skip
-        """Add a layer beside pre and post, such as SAR or elevation, or files to one that is here; then cut chips again.
-
-        Args:
-            name: lowercase letters, digits and -, such as "sar-post".
-            files: GeoTIFFs of 1 to 16 bands, uint8, uint16 or float32; several form a mosaic.
-            when: the date that it shows, "post" for a new layer if None; "none" of no date.
-            kind: what it measures: "sar-db", "sar-amplitude" (read in decibels), "elevation", "proxy" or "other".
-            nodata: the sample value that stands for no data, where the files name none.
-
-        Returns:
-            {"name", "when", "kind", "added", "bands", "dtype", "unit", "scaling", "steps", "gsd_m", "n_files", "share",
-            "scaling_words", "notes"}
-        """
-        args = {"name": name, "paths": _paths(files), "when": when, "kind": kind, "nodata": nodata, "crs": crs}
-        return self._run("add_layer", args, "Adding a layer")
+    add_scenes = _step(AddScenes, _facts_of)
+    add_layer = _step(AddLayer, _facts_of)
 
     def layers(self) -> tuple[Layer, ...]:
         """Return the layers beside pre and post, with the scaling of each band."""
         return store.call(self._layout, contents.layers)
 
-    def add_xbd(self, folder: PathOrText, *, chosen: str = "") -> Mapping[str, Any]:
-        """Add an xBD folder: its pictures as scenes, its labels as footprints.
-
-        Args:
-            chosen: how the names of the wanted pictures begin, or a pattern of them with *; all if empty.
-        """
-        return self._run("add_xbd", {"folder": _path(folder), "chosen": chosen}, "Adding xBD pictures")
-
-    def relink(self, old: PathOrText, new: PathOrText) -> Mapping[str, Any]:
-        """Find scene files again that were moved or renamed; each is read in full and must be the one that was added.
-
-        Args:
-            old: where a scene's file, or a folder of such files, was; or the scene's id.
-            new: where the file or the folder is now.
-
-        Returns:
-            {"relinked": {"scene_id", "role", "old", "new"} of each scene}
-        """
-        return self._run("relink", {"old": str(old), "new": _path(new)}, "Finding moved scene files")
-
-    def add_footprints(self, file: PathOrText, *, crs: str | None = None) -> Mapping[str, Any]:
-        """Add building footprints: GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet, CSV or xBD.
-
-        Returns:
-            The account of the file: {"file", "n_in", "kept", "repaired", "dropped", "dropped_by", "added", "notes"}
-        """
-        return self._run("add_footprints", {"path": _path(file), "crs": crs}, "Adding footprints")
-
-    def add_grid(self, size_m: float) -> Mapping[str, Any]:
-        """Lay square cells where nobody mapped buildings; returns an account as `add_footprints` does."""
-        return self._run("add_grid", {"size_m": size_m}, "Laying cells")
-
-    def add_aoi(self, file: PathOrText | None = None, *, text: str = "", crs: str | None = None) -> Mapping[str, Any]:
-        """Limit footprints and cells that are added from now on to an area.
-
-        Args:
-            file: polygons, in any format that footprints may have.
-            text: instead of a file: west,south,east,north in degrees, or a WKT polygon.
-        """
-        if (file is None) == (not text.strip()):
-            raise PuGeoError("An area is named once: by a file, or as text.", "Give one of the two.")
-        path = {} if file is None else {"path": _path(file)}
-        return self._run("add_aoi", {**path, "text": text, "crs": crs}, "Adding the area of interest")
+    add_xbd = _step(AddXbd, _facts_of)
+    relink = _step(Relink, _facts_of)
+    add_footprints = _step(AddFootprints, _facts_of)
+    add_grid = _step(AddGrid, _facts_of)
+    add_aoi = _step(AddAoi, _facts_of)
 
     def remove_aoi(self) -> bool:
         """Take the area of interest away; footprints stay. Returns whether there was one."""
         return preparation.remove_aoi(self._layout)
 
-    def align(self) -> Mapping[str, Any]:
-        """Find how far pre and post scenes are from each other at each building; cut chips again to use it."""
-        return self._run("align", {}, "Aligning")
-
-    def chip(self, size_px: int = 64, *, bands: Literal["auto", "pre+post", "post"] = "auto") -> Mapping[str, Any]:
-        """Cut one chip per footprint and compute its features: a new chip set, which is the newest from then on.
-
-        Returns:
-            {"chip_set", "n", "size_px", "bands", "n_not_assessed", ...}
-        """
-        return self._run("chip", {"size_px": size_px, "bands": bands}, "Cutting chips")
+    align = _step(Align, _facts_of)
+    chip = _step(Chip, _facts_of)
 
     def scenes(self) -> list[Scene]:
         """Return the scenes in the order in which they were added."""
@@ -368,37 +327,7 @@ class Project:
         """
         return list(features.overview(self._layout).sets)
 
-    def add_features(
-        self,
-        backbone: str,
-        weights: PathOrText = "",
-        *,
-        pool: Literal["mean", "cls", "footprint"] = "mean",
-        layer: str = "",
-        size_px: int = 0,
-        dates: Literal["both", "diff", "post"] = "both",
-        licence: str = "",
-        n_views: int = 17,
-        use: bool = False,
-        layers: Sequence[str] = (),
-    ) -> Mapping[str, Any]:
-        """Make another set of frozen features of the newest chips; nothing is downloaded, and no code in a file is run.
-
-        The same weights and settings are found again, which takes no time.
-
-        Args:
-            backbone: "shared" (filters without imagery), "resnet18", "resnet50", "local-dir:FOLDER" of a timm model,
-                "self-supervised", or "layers".
-            weights: a local .safetensors file.
-            licence: of the weights, in your words; run cards and reports name it.
-            use: use the set from now on where no other one is named.
-            layers: of "layers", a filter bank each, such as ("pre+post", "sar-post"); both dates and each layer if none.
-
-        Returns:
-            {"name", "n", "n_features", "n_views", "seconds", "was_there", "in_use", "layers_lacking"}
-        """
-        request = FeatureRequest(backbone, str(weights), pool, layer, size_px, dates, licence, n_views, tuple(layers))
-        return self._run("features", features.arguments(request, use=use), "Making features")
+    add_features = _step(AddFeatures, _facts_of)
 
     def use_features(self, name: str) -> None:
         """Use a feature set from now on where no other one is named, in the app as well."""
@@ -492,14 +421,14 @@ class Project:
         who = analyst or labeling.default_analyst()
         meaning = import_labels.Meaning(field, tuple(damaged), tuple(not_damaged), all_damaged)
         return import_labels.import_labels(
-            self._layout, _path(file), analyst=who, meaning=meaning, same_footprints=same_footprints
+            self._layout, str(absolute(file)), analyst=who, meaning=meaning, same_footprints=same_footprints
         )
 
     def export_labels(self, out: PathOrText) -> Mapping[str, Any]:
         """Write the current labels (.csv or .geojson), and their whole history beside them."""
         from pu_geo.answers import export_labels_job as export_labels
 
-        return export_labels.export_labels(self._layout, _path(out))
+        return export_labels.export_labels(self._layout, str(absolute(out)))
 
     def labels(self, chip_set: str | None = None) -> NDArray[np.int64]:
         """Return y for estimators, int64 [N] in the order of `building_ids`: 1 damaged, 0 everything else.
@@ -554,41 +483,31 @@ class Project:
 
     # Train
 
-    def rank(self, *, features: str = "") -> Run:
-        """Rank all buildings with the instant ranker, by a feature set or the one in use; makes a run."""
-        return self._made("rank", {"feature_set": features}, "Ranking")
+    rank = _step(Rank, _run_of)
+    _train = _step(Train, _run_of)
 
-    def train(
-        self, method: str = DEFAULT_METHOD, preset: str = "quick", *, seed: int = 0, types_from: str | None = None,
-        hold_out: int = 0, features: str = "", devices: int = 1, **settings: Any,
-    ) -> Run:  # fmt: skip
+    def train(self, method: str = DEFAULT_METHOD, preset: str = "quick", **settings: Any) -> Run:
         """Train a method on the labels, score all buildings, and store it as a run.
 
         Args:
             method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu", or that of the estimator, such as "NcPU".
-            types_from: where damage types come from: "answers" (given on Annotate), "grades" (as a scale), or an attribute
-                of the labeled footprints.
-            hold_out: positives to judge the run by, not to learn from.
-            features: name of the feature set to learn from; the one in use if empty.
-            devices: how many train together, see `TrainingRequest`.
-            settings: those of the preset that shall be others, such as `epochs=10`. Of more epochs,
-                `max_steps` may leave out some; raise it as well.
+            settings: seed, types_from, hold_out, feature_set and devices, as `pu-geo train --help` describes them; and those
+                of the preset that shall be others, such as `epochs=10`. Of more epochs, `max_steps` may leave out some;
+                raise it as well.
 
         Raises:
             TrainingError: if the method cannot start with these labels or settings, or had to stop.
         """
         method = next((name for name, card in METHODS.items() if card.estimator == method), method)
-        request = TrainingRequest(method, preset, seed, settings, types_from, hold_out, features, devices)
-        training.require(self._layout, request)
-        return self._made("train", request.as_args(), f"Training {catalog.name_within(method)}")
+        own = {one.name for one in fields(Train)} - {"overrides"}
+        others = {name: settings.pop(name) for name in [*settings] if name not in own}
+        return self._train(method, preset, overrides=others, **settings)
 
     def export_model(self, out: PathOrText, run: RunName = CHOSEN) -> Mapping[str, Any]:
         """Write the model of a run into one file, `NAME.pugeo-model.zip`."""
-        return models.export(self._layout, self._facts(run).run_id, _path(out))
+        return models.export(self._layout, self._facts(run).run_id, str(absolute(out)))
 
-    def apply_model(self, file: PathOrText) -> Run:
-        """Score all buildings by a model file, or by the newest model of another copy of this project; makes a run."""
-        return self._made("apply_model", {"path": _path(file)}, "Scoring by the model")
+    apply_model = _step(ApplyModel, _run_of)
 
     def runs(self) -> list[RunFacts]:
         """Return the finished runs, newest first.
@@ -619,30 +538,17 @@ class Project:
         """
         from pu_geo.runs import evaluate_job as evaluate
 
-        return evaluate.evaluate(self._layout, _run_name(run), field=field, positive=positive, exclude=exclude)
+        return evaluate.evaluate(self._layout, run_name(run), field=field, positive=positive, exclude=exclude)
 
     def card(self, run: RunName = CHOSEN) -> Mapping[str, Any]:
         """Return the card of a run: data, labels, settings, training, judgement, limits."""
-        return run_card.card(self._layout, _run_name(run))
+        return run_card.card(self._layout, run_name(run))
 
     def compare(self, one: RunName, other: RunName) -> comparing.Comparison:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
-        return comparing.compare(self._layout, _run_name(one), _run_name(other))
+        return comparing.compare(self._layout, run_name(one), run_name(other))
 
-    def compare_features(
-        self, methods: Sequence[str] = feature_comparison.METHODS, *, layers: bool = False
-    ) -> feature_comparison.Comparison:
-        """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses
-        nothing.
-
-        Args:
-            methods: names of methods, and "ranker".
-            layers: compare all layers with all but one of them.
-        """
-        of = "layers" if layers else "features"
-        feature_comparison.require(self._layout, of, methods)
-        result = self._run("compare_features", {"of": of, "methods": list(methods)}, "Comparing")
-        return feature_comparison.Comparison.from_json(result)
+    compare_features = _step(CompareFeatures, lambda self, result: feature_comparison.Comparison.from_json(result))
 
     # Explore
 
@@ -654,7 +560,7 @@ class Project:
         Args:
             unlabeled: leave out what carries a label.
         """
-        return neighbors.like(self._layout, _run_name(run), _ids(building_ids), count=count, only_unlabeled=unlabeled)
+        return neighbors.like(self._layout, run_name(run), _ids(building_ids), count=count, only_unlabeled=unlabeled)
 
     def label_errors(self, run: RunName = CHOSEN, *, search: bool = False) -> list[outliers.Suspect]:
         """Return what is odd: labels that may be wrong, buildings that are there twice, chips unlike any other.
@@ -664,20 +570,10 @@ class Project:
         """
         run_id = self._facts(run).run_id
         if search or not outliers.is_searched(self._layout, run_id):
-            self._run("outliers", {"run_id": run_id}, "Searching for label errors")
+            self._run(FindOutliers(run=run_id))
         return outliers.queue(self._layout, run_id)
 
-    def umap(self, run: RunName = CHOSEN, **settings: Any) -> NDArray[np.float32]:
-        """Draw a run's embeddings with UMAP; return the positions, float32 [N, 2], in the order of its `building_ids`.
-
-        Args:
-            settings: n_neighbors, min_dist, metric, densmap, supervised, seed, as `pu-geo umap --help` describes them.
-        """
-        _require_known("umap", settings, [one.name for one in fields(exploring.UmapSettings)])
-        run_id = self._facts(run).run_id
-        wanted = asdict(exploring.UmapSettings(**settings))
-        self._run("embed", {"run_id": run_id, "settings": wanted}, "Drawing the UMAP")
-        return np.asarray(runs.array(self._layout, run_id, "umap"), np.float32)
+    umap = _step(Umap, lambda self, result: np.asarray(runs.array(self._layout, result["run_id"], "umap"), np.float32))
 
     def cluster(self, run: RunName = CHOSEN, *, k: int = 0, kind: clusters.Kind = "many") -> clusters.Inspected:
         """Cluster a run's embeddings: two means that start at the positives, and many small clusters.
@@ -692,15 +588,10 @@ class Project:
                 "Name one of them.",
             )
         run_id = self._facts(run).run_id
-        self._run("cluster", {"run_id": run_id, "k": k}, "Clustering")
+        self._run(Cluster(k, run=run_id))
         return clusters.inspect(self._layout, run_id, kind)
 
-    def discover(
-        self, groups: int | None = None, *, seeds: int = 3, seed: int = 0, preset: str = "quick"
-    ) -> discovering.Proposal:
-        """Propose groups of buildings: which kinds of damage are there besides those that people named?"""
-        args = {"seed": seed, "n_seeds": seeds, "n_groups": groups, "preset": preset}
-        return discovering.proposal(self._layout, str(self._run("discover", args, "Discovering")["discovery"]))
+    discover = _step(Discover, lambda self, result: discovering.proposal(self._layout, str(result["discovery"])))
 
     # Damage map
 
@@ -726,9 +617,9 @@ class Project:
         >>> project.threshold().origin
         'top:3'
         """
-        name = None if run is None else _run_name(run)
+        name = None if run is None else run_name(run)
         return thresholds.choose(
-            self._layout, name, threshold=_checked_threshold(threshold), top=top, damage_type=damage_type
+            self._layout, name, threshold=thresholds.checked_threshold(threshold), top=top, damage_type=damage_type
         )
 
     def threshold(self, run: RunName = CHOSEN) -> Threshold:
@@ -749,7 +640,7 @@ class Project:
         >>> project.damage_types()
         []
         """
-        return damage_map.of_run(self._layout, _run_name(run)).type_facts
+        return damage_map.of_run(self._layout, run_name(run)).type_facts
 
     def begin_audit(self, checks: int | None = None, *, run: RunName = CHOSEN, analyst: str | None = None) -> AuditView:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.
@@ -787,12 +678,7 @@ class Project:
         """
         return auditing.how_many(self._layout)
 
-    def add_areas(
-        self, file: PathOrText, layer: str, *, name_field: str | None = None, code_field: str | None = None
-    ) -> Mapping[str, Any]:
-        """Add areas to sum up by, such as districts; layers adm1 and adm2 also fill the codes of exports."""
-        args = {"path": _path(file), "layer": layer, "name_field": name_field, "code_field": code_field}
-        return self._run("add_areas", args, "Adding areas")
+    add_areas = _step(AddAreas, _facts_of)
 
     def live_map(self) -> geopandas.GeoDataFrame:
         """Return what the damage map says now: labels, scores of the chosen run, threshold, what is assessed; project CRS.
@@ -839,16 +725,16 @@ class Project:
         from pu_geo.geo.export import layers
         from pu_geo.maps.damage_map_job import build_damage_map, build_own_map, check_threshold
 
-        if run is not None and not isinstance(run, RunName):
+        if run is not None and not isinstance(run, str | Run | RunFacts):
             raise PuGeoError(
-                f"{_kind(run)} stands in the place of a run.",
+                f"{kind_of(run)} stands in the place of a run.",
                 "Pass own scores as `scores=`: damage_map(scores=..., threshold=...).",
             )
-        threshold = _checked_threshold(threshold)
+        threshold = thresholds.checked_threshold(threshold)
         if scores is None:
             if threshold is not None:
                 check_threshold(threshold)
-            wanted = thresholds.map_arguments(self._layout, _run_name(run or CHOSEN), threshold, top)
+            wanted = thresholds.map_arguments(self._layout, run_name(run or CHOSEN), threshold, top)
             return layers.to_geodataframe(build_damage_map(self._layout, **wanted))  # type: ignore[arg-type]
         if run is not None:
             raise PuGeoError("A map is of a run or of own scores, not of both.", "Leave one of the two out.")
@@ -859,64 +745,16 @@ class Project:
         given = _by_position(scores, self.building_ids(chip_set))
         return layers.to_geodataframe(build_own_map(self._layout, given, threshold, chip_set=chip_set))
 
-    def export(
-        self, out: PathOrText, *, format: str | None = None, run: RunName = CHOSEN, threshold: float | None = None,
-        top: int | None = None, local: bool = False,
-    ) -> Mapping[str, Any]:  # fmt: skip
-        """Write the damage map of a run into one file, with codebook and metadata beside it.
-
-        Args:
-            format: geojson, gpkg, parquet, fgb, csv, kml or heat; by the ending of `out` if None.
-            threshold, top: see `choose`; the threshold chosen for the run if both are None.
-            local: write a map without a place on the Earth, in local meters (gpkg, csv).
-
-        Returns:
-            {"out", "n", "flagged", "confirmed", "not_assessed", "run_id", "threshold", ...}
-        """
-        wanted = format or Path(out).suffix.removeprefix(".")
-        if not wanted:
-            raise PuGeoError(
-                f"{out} has no ending that names a format; these are: {', '.join(exporting.FORMATS)}.",
-                f"Call it {Path(out).name}.geojson, for example, or pass `format=`.",
-            )
-        args = {"format": wanted, "out": _path(out), "local": local}
-        of_run = thresholds.map_arguments(self._layout, _run_name(run), _checked_threshold(threshold), top)
-        return self._run("export", {**of_run, **args}, "Writing the map")
-
-    def publish(
-        self,
-        formats: str | Sequence[str] = ("geojson", "gpkg", "csv"),
-        *,
-        profiles: str | Sequence[str] = (),
-        run: RunName = CHOSEN,
-        threshold: float | None = None,
-        top: int | None = None,
-        local: bool = False,
-    ) -> Mapping[str, Any]:
-        """Write the next version of the damage map into `exports/`: all formats, areas, report, codebook, what changed.
-
-        Args:
-            formats: see `export`; one, or several.
-            profiles: "copernicus", "unosat", "xbd" or "fema", whose classes are added.
-
-        Returns:
-            {"out": folder of the version, "version", "files", "n_changes", and what `export` returns}
-        """
-        formats, profiles = ([one] if isinstance(one, str) else one for one in (formats, profiles))
-        limit = _checked_threshold(threshold)
-        args = exporting.publish_arguments(self._layout, _run_name(run), limit, formats, profiles, local=local, top=top)
-        return self._run("publish", args, "Publishing the map")
+    export = _step(Export, _facts_of)
+    publish = _step(Publish, _facts_of)
 
     def _facts(self, run: RunName) -> RunFacts:
         """Return a run's facts."""
-        return choices.run(self._layout, _run_name(run))
+        return choices.run(self._layout, run_name(run))
 
-    def _made(self, task: str, args: Mapping[str, Any], title: str) -> Run:
-        """Do a job that makes a run, and return the run."""
-        return self.run(str(self._run(task, args, title)["run_id"]))
-
-    def _run(self, task: str, args: Mapping[str, Any], title: str) -> Mapping[str, Any]:
-        """Do a job in this process and return its result."""
+    def _run(self, task: str | Action, args: Mapping[str, Any] | None = None, title: str = "") -> Mapping[str, Any]:
+        """Do an action, or a task by its name, in this process, and return its result."""
+        title = task.title if isinstance(task, Action) else title
         stopped_ids: list[str] = []
         with _bar(title, self._progress) as echo:
             try:
@@ -954,14 +792,6 @@ def _bar(title: str, is_shown: bool) -> Iterator[Callable[[str], None]]:
         bar.update(100 - bar.n)
 
 
-def _path(path: PathOrText) -> str:
-    return str(Path(path).expanduser().resolve())
-
-
-def _paths(files: Files) -> list[str]:
-    return [_path(one) for one in ([files] if isinstance(files, str | Path) else files)]
-
-
 def _where_else(path: PathOrText) -> str:
     """Return what to do where no project can be opened; "" where one is there that cannot be read."""
     found = projects.project_near(path)
@@ -969,22 +799,6 @@ def _where_else(path: PathOrText) -> str:
         return f"`Project.create({str(path)!r})` makes a new one, `Project.sample()` opens the sample event."
     is_there = found == Path(path).expanduser().resolve()
     return "" if is_there else f"`Project.open({str(found)!r})` opens the project there."
-
-
-def _kind(value: object) -> str:
-    """Return what a value is, for refusals: never the value, which may be an array."""
-    shape = f" of shape {tuple(value.shape)}" if hasattr(value, "shape") else ""
-    return f"A {type(value).__name__}{shape}"
-
-
-def _run_name(run: RunName) -> str:
-    """Return the id of a run, "latest" or "chosen"."""
-    if not isinstance(run, RunName):
-        raise PuGeoError(
-            f"A run is named by its id; this is none: {_kind(run)}.",
-            'Give an id, "latest", "chosen", or what `project.run()` returns.',
-        )
-    return run if isinstance(run, str) else run.run_id
 
 
 def _ids(building_ids: str | Sequence[str]) -> list[str]:
@@ -1006,18 +820,6 @@ def _ids(building_ids: str | Sequence[str]) -> list[str]:
 def _require_known(method: str, given: Mapping[str, object], names: Sequence[str]) -> None:
     if unknown := [name for name in given if name not in names]:
         raise TypeError(f"Project.{method}() takes no {unknown[0]!r}; there are: {', '.join(names)}.")
-
-
-def _checked_threshold(value: Any) -> float | None:
-    """Return a threshold as a float, None if None; refuse what is no number."""
-    try:
-        if isinstance(value, str | bytes | bool):
-            raise TypeError
-        return None if value is None else float(value)
-    except (TypeError, ValueError) as error:
-        raise PuGeoError(
-            f"The threshold is {repr(value)[:40]}, which is no number.", "Give a number between 0 and 1, such as 0.5."
-        ) from error
 
 
 def _by_position(scores: Any, ids: Sequence[str]) -> Any:

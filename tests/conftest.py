@@ -139,7 +139,14 @@ def sample(prepared_sample: Path, tmp_path: Path) -> Layout:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     """The jobs that a page starts, task and arguments; none of them runs."""
     from pu_geo import jobs
+    from pu_geo.jobs.start import spec_of
 
     found: list[tuple[str, dict[str, Any]]] = []
-    monkeypatch.setattr(jobs, "start", lambda _, task, args: found.append((task, dict(args))) or "job")
+
+    def start(*given: Any) -> str:
+        task, args = spec_of(*given)
+        found.append((task, dict(args)))
+        return "job"
+
+    monkeypatch.setattr(jobs, "start", start)
     return found

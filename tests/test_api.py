@@ -367,7 +367,7 @@ def test_an_interrupt_cancels_the_step(
         hanging.align()
     (job,) = hanging.jobs()
     assert (job.task, job.state) == ("align", "cancelled")
-    assert "Aligning:  50%" in capsys.readouterr().err
+    assert "Aligning pre and post:  50%" in capsys.readouterr().err
     assert jobs.all_jobs(Layout(hanging.folder))[0].is_active is False
 
 
@@ -377,7 +377,7 @@ def test_a_pause_from_elsewhere_is_named_with_the_way_to_resume(hanging: Project
         raise JobPaused
 
     monkeypatch.setattr(sys.modules[__name__], "hang", paused)
-    with pytest.raises(JobError, match="Aligning was paused") as caught:
+    with pytest.raises(JobError, match="Aligning pre and post was paused") as caught:
         hanging.align()
     assert f"jobs {hanging.folder} resume {hanging.jobs()[0].job_id}" in caught.value.hint
 
@@ -387,7 +387,7 @@ def test_cancelling_from_elsewhere_ends_the_step_and_never_the_process(hanging: 
     layout = Layout(hanging.folder)
     timer = threading.Timer(0.4, lambda: jobs.cancel(layout, jobs.all_jobs(layout)[0].job_id))
     timer.start()
-    with pytest.raises(JobError, match="Aligning was stopped") as caught:
+    with pytest.raises(JobError, match="Aligning pre and post was stopped") as caught:
         hanging.align()
     timer.join()
     assert isinstance(caught.value.__cause__, JobCancelled)
@@ -511,7 +511,7 @@ def test_arguments_that_are_none_are_refused_by_name(town_project: Project, tmp_
     ):
         with pytest.raises(PuGeoError, match=words):
             act()
-    with pytest.raises(TypeError, match=r"'neighbors'.*n_neighbors, min_dist"):
+    with pytest.raises(TypeError, match="'neighbors'"):
         project.umap(neighbors=3)
     assert project.summary() == before
     assert "cluster" not in {job.task for job in project.jobs()}

@@ -42,7 +42,7 @@ OURS: dict[str, set[str]] = {
     "geo": ALWAYS,
     "datasets": {"geo", *ALWAYS},
     "store": {"analysis", "methods.catalog", "geo.ground", "geo.vector", *ALWAYS},
-    "jobs": {"store", *ALWAYS},
+    "jobs": {"store", "methods.settings", *ALWAYS},
     "scale": {"features", "training", "methods", "geo", "store.layout", "store.events", "store.in_use", *ALWAYS},
     "ui": {*DOMAINS, "scale.computers", "store", "jobs", "methods.catalog", "training.model_files", *ALWAYS},
     "pages": {*DOMAINS, "ui", "jobs.tasks", "store.chosen", "store.run_names", *ALWAYS},

@@ -9,15 +9,16 @@ import typer
 
 from pu_geo.answers import labeling
 from pu_geo.assessment import auditing, random_audits
-from pu_geo.cli.run import Analyst, File, Json, Project, RunId, Screen, absolute, repeated, run_job, show
+from pu_geo.cli.drawn import draw
+from pu_geo.cli.run import Analyst, Json, Project, RunId, Screen, show
 from pu_geo.errors import PuGeoError
 from pu_geo.lifecycle import projects
-from pu_geo.maps import damage_map, exporting, thresholds
+from pu_geo.maps import damage_map, thresholds
+from pu_geo.maps.actions import AddAreas, Export, Publish
 from pu_geo.store import chosen
 from pu_geo.store.layout import Layout
 
 screen = Screen("Damage map")
-FORMATS = ("geojson", "gpkg", "csv")
 Threshold = Annotated[
     float | None,
     typer.Option(
@@ -26,9 +27,6 @@ Threshold = Annotated[
 ]
 Top = Annotated[
     int | None, typer.Option("--top", metavar="K", help="flag the K highest-ranked buildings, in place of a threshold")
-]
-Local = Annotated[
-    bool, typer.Option("--local-coordinates", help="write a map without a place on the Earth, in local meters (gpkg, csv)")
 ]
 
 
@@ -156,67 +154,23 @@ def audit(
     show(result, "\n".join(lines), as_json)
 
 
-@screen.verb("add-areas", "joplin.pugeo adm2.geojson --layer adm2")
-def add_areas(
-    project: Project,
-    file: File,
-    *,
-    layer: Annotated[str, typer.Option(help="what to call them; adm1 and adm2 also fill the codes of the export")],
-    name_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="attribute with the names (default: a usual one)")
-    ] = None,
-    code_field: Annotated[
-        str | None, typer.Option(metavar="NAME", help="attribute with the codes (default: a usual one)")
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Add areas to summarise damage by, such as districts."""
-    args = {"path": absolute(file), "layer": layer, "name_field": name_field, "code_field": code_field}
-    result = run_job(projects.find(project), "add_areas", args, as_json)
+@draw(screen, "add-areas", AddAreas, "joplin.pugeo adm2.geojson --layer adm2")
+def _area_words(layout: Layout, result: Mapping[str, Any]) -> str:
     words = f"{result['n_areas']} areas are in the layer {result['layer']}; {result['replaced']} were replaced."
-    show(result, "\n".join([words, *result["notes"]]), as_json)
+    return "\n".join([words, *result["notes"]])
 
 
-@screen.verb("export", "joplin.pugeo --format geojson --out map.geojson")
-def export(
-    project: Project,
-    *,
-    run: RunId = "chosen",
-    threshold: Threshold = None,
-    top: Top = None,
-    local_coordinates: Local = False,
-    format: Annotated[str, typer.Option(help="geojson, gpkg, parquet, fgb, csv, kml or heat")] = "geojson",
-    out: Annotated[str, typer.Option(metavar="FILE")],
-    as_json: Json = False,
-) -> None:
-    """Write the damage map into one file."""
-    layout = projects.find(project)
-    args = thresholds.map_arguments(layout, run, threshold, top)
-    result = run_job(layout, "export", {**args, "format": format, "out": absolute(out), "local": local_coordinates}, as_json)
+@draw(screen, "export", Export, "joplin.pugeo --out map.geojson")
+def _export_words(layout: Layout, result: Mapping[str, Any]) -> str:
     words = f"Wrote {result['n']} {result['units']} to {result['out']}: {_counts(result)}"
-    show(result, "\n".join([words, *_origin(layout, result)]), as_json)
+    return "\n".join([words, *_origin(layout, result)])
 
 
-@screen.verb("publish", "joplin.pugeo --formats geojson gpkg csv")
-def publish(
-    project: Project,
-    *,
-    run: RunId = "chosen",
-    threshold: Threshold = None,
-    top: Top = None,
-    local_coordinates: Local = False,
-    formats: Annotated[list[str], repeated("FORMAT...", "as for export", default=FORMATS)],
-    profile: Annotated[list[str], repeated("NAME", "add classes of copernicus, unosat, xbd or fema")],
-    as_json: Json = False,
-) -> None:
-    """Write the next version of the damage map, with its report and tables, into exports/."""
-    layout = projects.find(project)
-    args = exporting.publish_arguments(layout, run, threshold, formats, profile, local=local_coordinates, top=top)
-    result = run_job(layout, "publish", args, as_json)
+@draw(screen, "publish", Publish, "joplin.pugeo --formats geojson gpkg csv")
+def _version_words(layout: Layout, result: Mapping[str, Any]) -> str:
     changed = "" if result["n_changes"] is None else f" {result['n_changes']:,} of them changed since the version before."
     written = f"{result['version']} with {result['n']} {result['units']} into {result['out']}"
-    words = f"Wrote {written}: {_counts(result)}{changed}"
-    show(result, "\n".join([words, *_origin(layout, result)]), as_json)
+    return "\n".join([f"Wrote {written}: {_counts(result)}{changed}", *_origin(layout, result)])
 
 
 def _counts(result: Mapping[str, Any]) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from pu_geo.answers import labeling
+from pu_geo.cli.drawn import draw
 from pu_geo.cli.run import Analyst, Json, Project, RunId, Screen, in_brackets, repeated, run_job, show
 from pu_geo.errors import PuGeoError
 from pu_geo.explore import discovering, exploring, neighbors, outliers
+from pu_geo.explore.actions import Discover, FindOutliers, Umap
 from pu_geo.explore.discovering import Group
 from pu_geo.lifecycle import projects
 from pu_geo.store import chosen
@@ -51,7 +53,7 @@ def label_errors(
     layout = projects.find(project)
     run_id = chosen.run(layout, run).run_id
     if search or not outliers.is_searched(layout, run_id):
-        run_job(layout, "outliers", {"run_id": run_id}, as_json)
+        run_job(layout, FindOutliers(run=run_id), as_json)
     found = outliers.queue(layout, run_id, again=reviewed)
     rows = [
         {"why": one.why, "building_ids": list(one.building_ids), "words": one.words, "doubt": round(one.doubt, 4)}
@@ -61,46 +63,20 @@ def label_errors(
     show({"run_id": run_id, "suspects": rows}, "\n".join(lines or ["Nothing is left to look at."]), as_json)
 
 
-@screen.verb("umap", "joplin.pugeo", "joplin.pugeo --n-neighbors 50 --metric cosine --densmap")
-def umap(
-    project: Project,
-    *,
-    run: RunId = "chosen",
-    n_neighbors: Annotated[int, typer.Option(help="that each building is tied to, 2 to 200")] = 15,
-    min_dist: Annotated[float, typer.Option(help="least distance between dots, 0 to 0.99")] = 0.1,
-    metric: Annotated[str, typer.Option(help="euclidean, cosine or manhattan")] = "euclidean",
-    densmap: Annotated[bool, typer.Option("--densmap", help="keep in the picture how dense the embeddings are")] = False,
-    supervised: Annotated[
-        bool, typer.Option("--supervised", help="by labels; the picture shows these, it is no evidence for the ranking")
-    ] = False,
-    seed: Annotated[int, typer.Option(help="of the picture")] = 0,
-    as_json: Json = False,
-) -> None:
-    """Draw a run's embeddings with UMAP, for the Explore page."""
-    layout = projects.find(project)
-    settings = exploring.UmapSettings(n_neighbors, min_dist, metric, densmap, supervised, seed)
-    arguments = {"run_id": chosen.run(layout, run).run_id, "settings": asdict(settings)}
-    result = run_job(layout, "embed", arguments, as_json)
+@draw(screen, "umap", Umap, "joplin.pugeo", "joplin.pugeo --n-neighbors 50 --metric cosine --densmap")
+def _umap_words(layout: Layout, result: Mapping[str, Any]) -> str:
     lines = [f"{result['n']} buildings, {result['n_new']} new ones. {result['words']}", str(result["note"])]
-    show(result, "\n".join([*filter(None, lines), *[exploring.SUPERVISED] * supervised]), as_json)
+    made = exploring.picture(layout, str(result["run_id"]))
+    warning = exploring.SUPERVISED if made is not None and made.settings.supervised else ""
+    return "\n".join(filter(None, [*lines, warning]))
 
 
-@screen.verb("discover", "joplin.pugeo --groups 6")
-def discover(
-    project: Project,
-    *,
-    groups: Annotated[
-        int | None, typer.Option(min=2, metavar="N", help="how many (default: as many as are suggested)")
-    ] = None,
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="trainings that are compared")] = 3,
-    seed: Annotated[int, typer.Option(min=0, help="of the first of them")] = 0,
-    preset: Annotated[str, typer.Option(help="of NCL")] = "quick",
-    as_json: Json = False,
-) -> None:
-    """Propose groups of buildings that may be further damage types."""
-    layout = projects.find(project)
-    arguments = {"seed": seed, "n_seeds": seeds, "n_groups": groups, "preset": preset}
-    result = run_job(layout, "discover", arguments, as_json)
+def _discovered(layout: Layout, result: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**result, "groups": _group_rows(discovering.proposal(layout, str(result["discovery"])).groups)}
+
+
+@draw(screen, "discover", Discover, "joplin.pugeo --groups 6", facts=_discovered)
+def _discovery_words(layout: Layout, result: Mapping[str, Any]) -> str:
     found = discovering.proposal(layout, str(result["discovery"]))
     known = ", ".join(f"{n} {name}" for name, n in found.facts["known"].items())
     lines = [
@@ -109,9 +85,9 @@ def discover(
         discovering.number_words(found),
         discovering.reading_words(found),
         *map(_group_line, found.groups),
-        f"Look at them on the Explore page; name one with `pu-geo types {project} --name GROUP=NAME`.",
+        f"Look at them on the Explore page; name one with `pu-geo types {layout.folder} --name GROUP=NAME`.",
     ]
-    show({**result, "groups": _group_rows(found.groups)}, "\n".join(lines), as_json)
+    return "\n".join(lines)
 
 
 @screen.verb("types", "joplin.pugeo", "joplin.pugeo --name 3=tarps", "joplin.pugeo --merge 2,5")

@@ -14,6 +14,7 @@ from pu_geo.errors import FederationError
 from pu_geo.federation import federating
 from pu_geo.federation.federating import REST, Federation, Plan, Privacy
 from pu_geo.lifecycle import projects
+from pu_geo.runs.actions import ApplyModel
 from pu_geo.store import federations
 from pu_geo.store.layout import SUFFIX, Layout
 
@@ -66,7 +67,7 @@ def simulate(
     held = {layout: _held(classes.get(layout, ""), sources.get(layout, "")) for layout in layouts}
     plan = Plan(title, rounds=n_rounds, privacy=Privacy(noise, clip, epsilon))
     args = federating.arguments_to_simulate(layouts[0], plan, held)
-    result = dict(run_job(layouts[0], federating.SIMULATE, args, as_json))
+    result = dict(run_job(layouts[0], federating.SIMULATE, as_json, args))
     result |= {"federation": args["federation"], "runs": {}}
     for layout in layouts:
         result["runs"][layout.folder.name] = _scored(layout, args["federation"], as_json)
@@ -128,7 +129,7 @@ def serve(
             sep="\n",
             flush=True,
         )
-    result = dict(run_job(layout, federating.LEAD, args, as_json, has_news=True))
+    result = dict(run_job(layout, federating.LEAD, as_json, args, has_news=True))
     result["run"] = _scored(layout, name, as_json)
     made = "this project holds no class, so it has no model and no run"
     if result["run"]:
@@ -144,7 +145,7 @@ def _scored(layout: Layout, name: str, as_json: bool) -> str | None:
         return None
     if before is not None and before.state == "done":
         return str(before.result["run_id"])
-    return str(run_job(layout, "apply_model", {"path": str(path.resolve())}, as_json)["run_id"])
+    return str(run_job(layout, ApplyModel(path), as_json)["run_id"])
 
 
 @federate.verb("admit", "joplin.pugeo may-floods request-2.json --fingerprint 'B49C AABA C4C1 B5D2 E8B1 2AB8 F9C3 95DD'")
@@ -223,7 +224,7 @@ def join(
     if not as_json:
         print(words, flush=True)
     args = {"federation": name, "class_name": class_name}
-    result = dict(run_job(layout, federating.JOIN, args, as_json, has_news=True))
+    result = dict(run_job(layout, federating.JOIN, as_json, args, has_news=True))
     result["run"] = _scored(layout, name, as_json)
     show(result, f"{result['rounds']} rounds; the model is the run {result['run']}.", as_json)
 

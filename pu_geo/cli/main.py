@@ -33,6 +33,7 @@ _WORDS = {
     r"'?(\S+?)'? is not a valid float\.": r"\1 is not a number.",
     r"(\S+) is not in the range x>=(\S+)\.": r"\1 is too small; it must be \2 or more.",
     r"Input should be greater than or equal to (\S+)": r"it must be \1 or more.",
+    r"Input should be less than or equal to (\S+)": r"it must be \1 or less.",
 }
 """What Typer writes, and how we write it."""
 

@@ -19,9 +19,11 @@ from pu_geo.errors import PuGeoError
 from pu_geo.files import elsewhere, is_ours, make_folder
 from pu_geo.lifecycle import projects, recovery, removing
 from pu_geo.lifecycle.copying import copy_project
+from pu_geo.maps.actions import Export
 from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.runs import training
-from pu_geo.scenes import preparation
+from pu_geo.runs.actions import Rank, Train
+from pu_geo.scenes.actions import bands_in
 from pu_geo.store import backups, events, removals, store
 from pu_geo.store.layout import Layout, find_project
 from pu_geo.wording import plural, size
@@ -29,12 +31,7 @@ from pu_geo.wording import plural, size
 screen = Screen("Project")
 N_CLICKS = 30
 DAMAGED = ("destroyed", "major-damage")
-DEMO_STEPS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("rank", {}),
-    ("train", {"method": DEFAULT_METHOD, "preset": "quick"}),
-    ("train", {"method": "ncpu", "preset": "quick"}),
-    ("train", {"method": "pucl", "preset": "quick"}),
-)
+DEMO_STEPS = (Rank(), Train(), Train("ncpu"), Train("pucl"))
 
 
 @screen.verb("app", "joplin.pugeo", "--sample --port 8600")
@@ -198,7 +195,7 @@ def next_round(
     before = projects.find(project)
     layout = projects.create(absolute(new), name or projects.summary(before).name)
     args = {"previous": str(before.folder), "post": [*map(absolute, post)], "pre": [*map(absolute, pre)]}
-    result = run_job(layout, "next_round", {**args, "bands": preparation.bands_in(bands)}, as_json)
+    result = run_job(layout, "next_round", as_json, {**args, "bands": bands_in(bands)})
     words = (
         f"Round {result['round']} is in {layout.folder}: {result['n']} buildings, {result['carried']} answers to be "
         "confirmed."
@@ -252,7 +249,7 @@ def remove(
         return
     _confirm(found.lines, yes, as_json)
     if found.task:
-        run_job(layout, found.task, {**found.args, "analyst": who}, as_json)
+        run_job(layout, found.task, as_json, {**found.args, "analyst": who})
     else:
         removing.start(layout, found, who)
     show(found.as_row(), f"Removed {found.title}. `pu-geo undo-removal {project}` brings it back.", as_json)
@@ -300,11 +297,7 @@ def replace(
         raise PuGeoError(
             f"`replace {kind}` takes {wanted[kind]}; {len(names)} were named.", "`pu-geo replace --help` shows examples."
         )
-    given = {
-        "bands": (preparation.bands_in(bands), "scene"),
-        "nodata": (nodata, "layer"),
-        "shift": (shift or None, "footprints"),
-    }
+    given = {"bands": (bands_in(bands), "scene"), "nodata": (nodata, "layer"), "shift": (shift or None, "footprints")}
     args: dict[str, Any] = {"crs": crs, "analyst": who}
     for option, (value, of_kind) in given.items():
         if value is not None and kind != of_kind:
@@ -313,7 +306,7 @@ def replace(
     paths = [*map(absolute, names[kind != "footprints" :])]
     if kind == "footprints":
         task, args["path"] = "replace_footprints", paths[0]
-        row = dict(run_job(layout, task, args, as_json))
+        row = dict(run_job(layout, task, as_json, args))
         title, lines = str(row["title"]), [str(line) for line in row["plan"]]
         args["confirmed"] = lines
     else:
@@ -324,7 +317,7 @@ def replace(
         show(row, "\n".join(lines), as_json)
         return
     _confirm(lines, yes, as_json)
-    result = run_job(layout, task, args, as_json)
+    result = run_job(layout, task, as_json, args)
     words = f"Changed {title}. `pu-geo undo-removal {project}` brings back what was there."
     show(result, "\n".join([words, *result.get("notes", [])]), as_json)
 
@@ -486,18 +479,18 @@ def demo(
         raise PuGeoError(f"{folder} holds a demo already.", "Choose another folder with --out, or remove that one.")
     make_folder(folder)
     layout = store.create(folder / "sample.pugeo", projects.SAMPLE_NAME)
-    run_job(layout, "prepare", projects.sample_arguments(), as_json)
+    run_job(layout, "prepare", as_json, projects.sample_arguments())
     labeling.simulate(layout, field="damage", values=DAMAGED, count=N_CLICKS, seed=0, analyst="demo")
     measured = []
-    for task, args in DEMO_STEPS:
-        run_id = run_job(layout, task, args, as_json)["run_id"]
+    for action in DEMO_STEPS:
+        run_id = run_job(layout, action, as_json)["run_id"]
         row = evaluate(layout, run_id, field="damage", positive=DAMAGED)
         measured.append(row)
         if not as_json:
             print(f"{row['method']:11} AUC {row['auc']:.3f}  AP {row['ap']:.3f}")
     path = folder / "damage_map.geojson"
     recommended = next(row for row in measured if row["method"] == DEFAULT_METHOD)
-    exported = run_job(layout, "export", {"run_id": recommended["run_id"], "format": "geojson", "out": str(path)}, as_json)
+    exported = run_job(layout, Export(path, run=str(recommended["run_id"])), as_json)
     seconds = time.monotonic() - began
     result = {"map": str(path), "project": str(layout.folder), "runs": measured, "seconds": round(seconds, 1)}
     words = f"Damage map of {exported['n']} buildings: {path}\nProject: {layout.folder}\nTook {seconds:.0f} s."

@@ -11,29 +11,15 @@ from typing import Annotated, Any, TypeVar
 import typer
 from typer.core import TyperCommand
 
-from pu_geo.errors import PuGeoError
 from pu_geo.jobs import foreground, tasks
+from pu_geo.jobs.actions import RUN_HELP, Action
 from pu_geo.store.layout import Layout
 
 Function = TypeVar("Function", bound=Callable[..., None])
 Json = Annotated[bool, typer.Option("--json", help="print JSON for machines")]
 Project = Annotated[str, typer.Argument(metavar="P.pugeo", help="the project folder", show_default=False)]
 File = Annotated[str, typer.Argument(metavar="FILE", show_default=False)]
-RunId = Annotated[
-    str,
-    typer.Option(
-        "--run",
-        metavar="ID",
-        help="a run's id, latest (the newest), or chosen: the run that a person chose on the Damage map page or with "
-        "`pu-geo choose`, else the one published last, else the one audited last, else the newest of the recommended method",
-    ),
-]
-Cluster = Annotated[
-    str,
-    typer.Option(
-        "--cluster", metavar="C", help="work in parts: local:N (N processes here), or tcp://HOST:8786 (a Dask scheduler)"
-    ),
-]
+RunId = Annotated[str, typer.Option("--run", metavar="ID", help=RUN_HELP)]
 Analyst = Annotated[str | None, typer.Option("--analyst", help="who does this (a pseudonym will do)")]
 
 FileCrs = Annotated[str | None, typer.Option("--crs", metavar="EPSG:N", help="where the file names none")]
@@ -104,9 +90,9 @@ def in_json(value: object, indent: int | None = None) -> str:
 
 
 def run_job(
-    layout: Layout, task: str, args: Mapping[str, Any], as_json: bool, *, has_news: bool = False
+    layout: Layout, task: str | Action, as_json: bool, args: Mapping[str, Any] | None = None, *, has_news: bool = False
 ) -> Mapping[str, Any]:  # fmt: skip
-    """Do a job in this process; progress goes to stderr, unless `as_json`.
+    """Do an action, or a task by its name, as a job of this process; progress goes to stderr, unless `as_json`.
 
     Args:
         has_news: its reports are few and people wait for them: each is a line of its own.
@@ -115,7 +101,7 @@ def run_job(
     draw = _news if has_news else _bar if is_terminal else _lines()
 
     def stopped(job_id: str) -> None:
-        if tasks.of(task).can_pause:
+        if (task.task if isinstance(task, Action) else tasks.of(task)).can_pause:
             print(f"\nStopped. `pu-geo jobs {layout.folder} resume {job_id}` goes on.", file=sys.stderr)
 
     try:
@@ -158,14 +144,6 @@ def _lines() -> Callable[[str], None]:
 
 def absolute(path: str) -> str:
     return str(Path(path).expanduser().resolve())
-
-
-def overrides_of(pairs: list[str]) -> dict[str, str]:
-    """Read settings that were written as key=value; raise `PuGeoError` if one is not."""
-    for pair in pairs:
-        if "=" not in pair:
-            raise PuGeoError(f"--set {pair!r} is not of the form key=value.", "Write, for example, --set epochs=80.")
-    return dict(pair.split("=", 1) for pair in pairs)
 
 
 def in_brackets(label: str) -> str:

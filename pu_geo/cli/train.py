@@ -12,28 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pu_geo import wording
+from pu_geo import jobs, wording
 from pu_geo.cli import federation
-from pu_geo.cli.run import (
-    File,
-    Json,
-    Project,
-    RunId,
-    Screen,
-    absolute,
-    in_brackets,
-    in_json,
-    overrides_of,
-    repeated,
-    run_job,
-    show,
-)
+from pu_geo.cli.drawn import draw, with_options
+from pu_geo.cli.run import Json, Project, RunId, Screen, absolute, in_brackets, in_json, repeated, run_job, show
 from pu_geo.errors import DatasetError, PuGeoError, writing
 from pu_geo.files import atomic_write, write_export
 from pu_geo.lifecycle import projects
 from pu_geo.maps import damage_map, run_card
-from pu_geo.methods.catalog import DEFAULT_METHOD, TrainingRequest
+from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.runs import comparing, feature_comparison, models, results, training
+from pu_geo.runs.actions import ApplyModel, CompareFeatures, Rank, Train
 from pu_geo.store import chosen as choices
 from pu_geo.store import run_names, training_times
 from pu_geo.store.layout import Layout, writable_target
@@ -42,26 +31,9 @@ if TYPE_CHECKING:
     from pu_geo.runs.tables_job import Table
 
 screen = Screen("Train")
-Features = Annotated[
-    str,
-    typer.Option(
-        "--features",
-        metavar="NAME",
-        help="of `pu-geo features P.pugeo --list`; the set in use if not named",
-        show_default=False,
-    ),
-]
 NOTICE_FROM_S = 60.0  # trainings that take longer print how long before they start
 N_SHOWN = 5
 PROJECT_TABLE = "project"
-
-
-@screen.verb("rank", "joplin.pugeo")
-def rank(project: Project, *, features: Features = "", as_json: Json = False) -> None:
-    """Rank all buildings with the instant ranker; makes a run."""
-    layout = projects.find(project)
-    result = run_job(layout, "rank", {"feature_set": features}, as_json)
-    show(result, _run_words(layout, result), as_json)
 
 
 def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
@@ -70,6 +42,9 @@ def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
     words = f"Run {result['run_id']} ({name}): learned from {result['n_positive']} damaged buildings, {took}."
     limit = choices.run(layout, result["run_id"]).threshold
     return "\n".join([words, *damage_map.of_run(layout, result["run_id"], limit).doubts])
+
+
+draw(screen, "rank", Rank, "joplin.pugeo")(_run_words)
 
 
 @screen.verb("methods", "", "--json")
@@ -91,56 +66,31 @@ def list_methods(*, as_json: Json = False) -> None:
     show({"methods": found}, "\n".join(lines), as_json)
 
 
-@screen.verb("train", "joplin.pugeo", "joplin.pugeo --method ncpu --preset standard --set epochs=80 --detach")
-def train(
-    project: Project,
-    *,
-    method: Annotated[str, typer.Option(help="ncpu, pucl, ...: `pu-geo methods` lists them")] = DEFAULT_METHOD,
-    preset: Annotated[str, typer.Option(help="of the method")] = "quick",
-    seed: Annotated[int, typer.Option(min=0, help="of all random numbers")] = 0,
-    types_from: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SOURCE",
-            help="damage types to learn: answers (given on Annotate), grades (as a scale), or an attribute of the clicked "
-            "footprints",
-        ),
-    ] = None,
-    hold_out: Annotated[
-        int, typer.Option(min=0, metavar="N", help="damaged buildings to judge the run by, not to learn from")
-    ] = 0,
-    settings: Annotated[list[str], repeated("KEY=VALUE", "change one setting of the preset", "--set")],
-    features: Features = "",
-    devices: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            metavar="K",
-            help="GPUs that train together, or processes where there is none; at most as many as GPUs or cores",
-        ),
-    ] = 1,
-    detach: Annotated[bool, typer.Option("--detach", help="train in the background and return at once")] = False,
-    as_json: Json = False,
-) -> None:
-    """Train a method and score all buildings; makes a run."""
-    layout = projects.find(project)
-    request = TrainingRequest(method, preset, seed, overrides_of(settings), types_from, hold_out, features, devices)
+def _train(project: str, as_json: bool, detach: bool, **given: Any) -> None:
+    layout, request = projects.find(project), Train(**given)
     training.require(layout, request)
-    if types_from and not as_json:
-        counts = next(one.counts for one in training.type_sources(layout) if one.name == types_from)
+    if request.types_from and not as_json:
+        counts = next(one.counts for one in training.type_sources(layout) if one.name == request.types_from)
         print(f"Damage types: {counts}.", file=sys.stderr, flush=True)
     if not (as_json or request.overrides):
         n_chips = training.data_summary(layout).n_chips
-        expected = training_times.expected_seconds(method, preset, n_chips)
+        expected = training_times.expected_seconds(request.method, request.preset, n_chips)
         if expected and expected[1] > NOTICE_FROM_S:
             more = "" if detach else f" Ctrl-C stops it; `pu-geo jobs {project}` names it, `... resume ID` goes on."
-            print(f"Takes {training_times.words(method, preset, n_chips)}.{more}", file=sys.stderr, flush=True)
+            words = training_times.words(request.method, request.preset, n_chips)
+            print(f"Takes {words}.{more}", file=sys.stderr, flush=True)
     if detach:
-        job_id = training.start(layout, request)
+        job_id = jobs.start(layout, request)
         show({"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {project}`.", as_json)
         return
-    result = run_job(layout, "train", request.as_args(), as_json)
+    result = run_job(layout, request, as_json)
     show(result, _run_words(layout, result), as_json)
+
+
+_DETACH = typer.Option("--detach", help="train in the background and return at once")
+screen.verb("train", "joplin.pugeo", "joplin.pugeo --method ncpu --preset standard --set epochs=80 --detach")(
+    with_options(_train, Train, detach=Annotated[bool, _DETACH])
+)
 
 
 run_group = Screen("Train", group="runs ")
@@ -258,32 +208,20 @@ def compare(
     show(comparing.as_json(layout, found), "\n".join(lines), as_json)
 
 
-@screen.verb(
-    "compare-features", "joplin.pugeo", "joplin.pugeo --methods ranker,propagation,ncpu --json", "joplin.pugeo --layers"
+@draw(
+    screen,
+    "compare-features",
+    CompareFeatures,
+    "joplin.pugeo",
+    "joplin.pugeo --methods ranker,propagation,ncpu --json",
+    "joplin.pugeo --layers",
 )
-def compare_features(
-    project: Project,
-    *,
-    methods: Annotated[str, typer.Option(metavar="A,B", help="short names of methods, and ranker")] = ",".join(
-        feature_comparison.METHODS
-    ),
-    is_of_layers: Annotated[
-        bool, typer.Option("--layers", help="what each layer adds: all of them against all without each one")
-    ] = False,
-    as_json: Json = False,
-) -> None:
-    """Compare feature sets, or what each layer adds: how high your own clicks rank while they are held out. Chooses
-    nothing.
-    """
-    layout, of = projects.find(project), "layers" if is_of_layers else "features"
-    names = list(dict.fromkeys(filter(None, methods.replace(" ", "").split(","))))
-    feature_comparison.require(layout, of, names)
-    result = run_job(layout, "compare_features", {"of": of, "methods": names}, as_json)
+def _compared_words(layout: Layout, result: Mapping[str, Any]) -> str:
     found = feature_comparison.Comparison.from_json(result)
     lines = [*_columns(feature_comparison.table(found)), *feature_comparison.verdict_words(found)]
     if proposed := feature_comparison.proposed(layout, found):
-        lines.append(f"Use it: `pu-geo features {project} --use {proposed}`.")
-    show(result, "\n".join([*lines, feature_comparison.how_made(found)]), as_json)
+        lines.append(f"Use it: `pu-geo features {layout.folder} --use {proposed}`.")
+    return "\n".join([*lines, feature_comparison.how_made(found)])
 
 
 def _columns(rows: list[dict[str, str]]) -> list[str]:
@@ -321,12 +259,9 @@ def export_model(
     show(result, f"Wrote the model of {result['run_id']} to {result['out']} ({result['bytes']:,} bytes).", as_json)
 
 
-@model.verb("apply", "moore.pugeo joplin.pugeo-model.zip", "joplin.pugeo joplin-gpu.pugeo")
-def apply_model(project: Project, file: File, *, as_json: Json = False) -> None:
-    """Score all buildings of a project by a model file, or by the newest model of another copy of it; makes a run."""
-    result = run_job(projects.find(project), "apply_model", {"path": absolute(file)}, as_json)
-    words = f"Run {result['run_id']}: all buildings were scored by {Path(file).name}, in {result['seconds']} s."
-    show(result, words, as_json)
+@draw(model, "apply", ApplyModel, "moore.pugeo joplin.pugeo-model.zip", "joplin.pugeo joplin-gpu.pugeo")
+def _applied_words(layout: Layout, result: Mapping[str, Any]) -> str:
+    return f"Run {result['run_id']}: all buildings were scored by the model, in {result['seconds']} s."
 
 
 @screen.verb("benchmark", "list", "fmnist --data fashion_mnist --seeds 5 --keep fmnist.jsonl --out fmnist.md")

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo import jobs
 from pu_geo.analysis import assessability, estimates, inspecting, ranker
 from pu_geo.answers import ranking
 from pu_geo.assessment import auditing
@@ -99,11 +98,6 @@ class Inspected:
                 kind="cluster",
             )  # fmt: skip
         return np.flatnonzero(self.part == list(self.names).index(name))
-
-
-def start(layout: Layout, run_id: str, *, k: int = 0) -> str:
-    """Start the job that clusters a run, into k small clusters or the usual number; return its id."""
-    return jobs.start(layout, "cluster", {"run_id": run_id, "k": k})
 
 
 def is_clustered(layout: Layout, run_id: str) -> bool:

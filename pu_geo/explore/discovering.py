@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from pu_geo import jobs
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
 from pu_geo.records import DAMAGE_CLASSES
@@ -142,13 +141,6 @@ def why_not(layout: Layout) -> str | None:
     if data.n_positive < fewest:
         return f"The search for damage types needs at least {fewest} damaged buildings; this project has {data.n_positive}."
     return None
-
-
-def start(layout: Layout, *, n_groups: int | None = None, n_seeds: int = N_SEEDS, seed: int = 0) -> str:
-    """Start the job that proposes groups; return its id. Raises ProjectError if it cannot start."""
-    if problem := why_not(layout):
-        raise ProjectError(problem, "Do that first.", kind="discovery")
-    return jobs.start(layout, "discover", {"seed": seed, "n_seeds": n_seeds, "n_groups": n_groups})
 
 
 def titles(layout: Layout) -> dict[str, str]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from pu_geo import jobs
 from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.analysis import outliers as formulas
 from pu_geo.answers import ranking
@@ -49,11 +48,6 @@ class Suspect:
         """The name under which its review is stored."""
         digest = hashlib.sha256("\n".join((self.why, *sorted(self.building_ids))).encode()).hexdigest()
         return f"{self.why} {digest[:24]}"
-
-
-def start(layout: Layout, run_id: str) -> str:
-    """Start the job that finds isolated chips and duplicates; return its id."""
-    return jobs.start(layout, "outliers", {"run_id": run_id})
 
 
 def is_searched(layout: Layout, run_id: str) -> bool:

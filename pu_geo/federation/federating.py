@@ -20,7 +20,8 @@ from pu_geo.federation.deployed import is_installed as is_installed
 from pu_geo.federation.deployed import require_flower
 from pu_geo.jobs import JobView, tasks
 from pu_geo.lifecycle import projects
-from pu_geo.runs import models, training
+from pu_geo.runs import training
+from pu_geo.runs.actions import ApplyModel
 from pu_geo.scenes import features
 from pu_geo.store import contents, damage_types, feature_sets, federations, store
 from pu_geo.store.federations import Held, Member, Sent
@@ -428,7 +429,7 @@ def start_scoring(layout: Layout, federation_id: str) -> str:
     """Start the job that scores all buildings by the finished model; return its id. Raises ModelError if its file is
     damaged.
     """
-    return models.start_apply(layout, str(_model(layout, federation_id)))
+    return jobs.start(layout, ApplyModel(_model(layout, federation_id)))
 
 
 def scoring(layout: Layout, federation_id: str) -> JobView | None:

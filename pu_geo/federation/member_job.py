@@ -39,7 +39,7 @@ from pu_geo.training.threads import one_thread
 METHOD, PRESET = "fedaws", "federated"
 _CPU = torch.device("cpu")
 _ANSWERED = "answered-{row}.safetensors"
-_SHARED = "Use features that hold no imagery: `pu-geo features P.pugeo --maker shared`."
+_SHARED = "Use features that hold no imagery: `pu-geo add-features P.pugeo shared`."
 
 
 @dataclass(frozen=True)
@@ -292,7 +292,7 @@ def feature_set_of(layout: Layout, agreement: Agreement) -> str:
         f"The federation {agreement.id} works on features {printable(wanted.name)} ({printable(wanted.kind)}, fingerprint "
         f"{wanted.fingerprint[:12]}); {layout.folder.name} has {', '.join(one.name for one in sets)}, and none with that "
         "fingerprint.",
-        f"Make them with the same settings: `pu-geo features {layout.folder.name} --maker {printable(wanted.kind)}`.",
+        f"Make them with the same settings: `pu-geo add-features {layout.folder.name} {printable(wanted.kind)}`.",
         kind="features",
     )
 

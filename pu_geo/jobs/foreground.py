@@ -11,18 +11,19 @@ from typing import Any
 
 from pu_geo.errors import JobCancelled, stops_as_interrupts
 from pu_geo.jobs import tasks
+from pu_geo.jobs.actions import Action
 from pu_geo.jobs.control import JOB_VARIABLE
-from pu_geo.jobs.start import create_held, take_lock
+from pu_geo.jobs.start import create_held, spec_of, take_lock
 from pu_geo.jobs.status import write_spec
 from pu_geo.store import events, store
 from pu_geo.store.layout import Layout
 
 
 def run(
-    layout: Layout, task: str, args: Mapping[str, Any], *, echo: Callable[[str], None] | None = None, is_guest: bool = False,
-    named: Callable[[str], None] = lambda job_id: None,
+    layout: Layout, task: str | Action, args: Mapping[str, Any] | None = None, *, echo: Callable[[str], None] | None = None,
+    is_guest: bool = False, named: Callable[[str], None] = lambda job_id: None,
 ) -> Mapping[str, Any]:  # fmt: skip
-    """Do a task as a job of this process; return what it returned.
+    """Do an action, or a task by its name, as a job of this process; return what it returned.
 
     In a project that may not be changed, a task that only reads has its folder in a temporary place.
 
@@ -54,13 +55,16 @@ def run(
 
 
 @contextmanager
-def _held(layout: Layout, task: str, args: Mapping[str, Any]) -> Iterator[tuple[Path, int]]:
+def _held(
+    layout: Layout, task: str | Action, args: Mapping[str, Any] | None
+) -> Iterator[tuple[Path, int]]:  # fmt: skip
     """Yield the folder of a new job and the file descriptor of its lock, which is to be closed."""
-    if not tasks.of(task).only_reads or store.is_writable(layout):
-        yield create_held(layout, task, args)
+    name, args = spec_of(layout, task, args)
+    if not tasks.of(name).only_reads or store.is_writable(layout):
+        yield create_held(layout, name, args)
         return
     with tempfile.TemporaryDirectory(prefix="pu-geo-job-") as place:
-        write_spec(Path(place), task, args, layout.folder.name)
+        write_spec(Path(place), name, args, layout.folder.name)
         yield Path(place), take_lock(Path(place))
 
 

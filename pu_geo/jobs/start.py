@@ -17,6 +17,7 @@ from typing import Any
 from pu_geo.errors import JobError
 from pu_geo.files import APPENDED, make_folder, opened, remove_path, touch
 from pu_geo.jobs import tasks
+from pu_geo.jobs.actions import Action
 from pu_geo.jobs.control import JOB_VARIABLE, PATIENCE_S, clear_requests, kill_orphans, report_io_errors, wait_for_end
 from pu_geo.jobs.status import DISMISSED, LOCK, JobView, all_jobs, folder_of, signed_spec, view, write_spec
 from pu_geo.store import events, locks
@@ -25,9 +26,18 @@ from pu_geo.store.layout import Layout
 LOCK_FD_VARIABLE = "PU_GEO_LOCK_FD"
 
 
+def spec_of(layout: Layout, task: str | Action, args: Mapping[str, Any] | None = None) -> tuple[str, Mapping[str, Any]]:
+    """Return the name of a task and its arguments. Raises PuGeoError for what an action asks and the project lacks."""
+    return (task.task.name, task.args(layout)) if isinstance(task, Action) else (task, args or {})
+
+
 @report_io_errors()
-def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Path, int]:
+def create_held(layout: Layout, task: str | Action, args: Mapping[str, Any] | None = None) -> tuple[Path, int]:
     """Write a new job's folder and take its lock; of two that start at once, one finds the other active.
+
+    Args:
+        task: an action, or the name of a task.
+        args: of a task that is named.
 
     Returns:
         Its folder, and the file descriptor of its lock.
@@ -35,14 +45,15 @@ def create_held(layout: Layout, task: str, args: Mapping[str, Any]) -> tuple[Pat
     Raises:
         JobError: if the task changes what the project is made of and another such job is active, or the disk is full.
     """
+    name, args = spec_of(layout, task, args)
     with locks.one_at_a_time(layout.jobs / locks.STARTING):
-        _require_free(layout, task)
+        _require_free(layout, name)
         stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S-%f}"  # with microseconds: names sort by start
         folder = layout.jobs / f"{stamp}-{secrets.token_hex(3)}"
         make_folder(folder)
         lock = take_lock(folder)
         # The worker finds the project by the job's folder, also after both were moved; its name is for people.
-        write_spec(folder, task, args, layout.folder.name)
+        write_spec(folder, name, args, layout.folder.name)
     return folder, lock  # visible since its spec is there
 
 
@@ -67,8 +78,8 @@ def _require_free(layout: Layout, task: str) -> None:
         )
 
 
-def start(layout: Layout, task: str, args: Mapping[str, Any]) -> str:
-    """Start a task in the background and return the job's id.
+def start(layout: Layout, task: str | Action, args: Mapping[str, Any] | None = None) -> str:
+    """Start an action, or a task by its name, in the background, and return the job's id.
 
     Raises:
         JobError: see `create_held`.

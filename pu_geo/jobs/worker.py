@@ -107,11 +107,11 @@ def run(
 
 def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Do a task, once it has the device; what it needs is imported then, so that who waits holds little memory."""
-    if task not in tasks.TASKS:
+    about = tasks.of(task)
+    if about is tasks.UNKNOWN:
         raise JobError(
             f"This version of PU-Geo has no task {task!r}; another one wrote this job.", "Dismiss the job.", kind="task"
         )
-    about = tasks.of(task)
     with device_queue.acquire_device(job.folder, partial(_report_waiting, job)) if about.needs_device else nullcontext():
         if about.needs_device:
             events.append(job.folder, "turn")

@@ -5,18 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from pu_geo import jobs
-from pu_geo.errors import PuGeoError
 from pu_geo.jobs import JobView
 from pu_geo.store import areas as stored
 from pu_geo.store import store
 from pu_geo.store.layout import Layout, checked_id, read_json
-
-
-def start_adding_areas(layout: Layout, path: str, layer: str) -> str:
-    """Start the job that reads areas such as districts; return its id. Raises PuGeoError if no path is given."""
-    if not path:
-        raise PuGeoError("No file of areas was named.", "Write the path of a GeoJSON or GeoPackage file of polygons.")
-    return jobs.start(layout, "add_areas", {"path": path, "layer": stored.checked_layer(layer)})
 
 
 def area_layers(layout: Layout) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -136,15 +136,6 @@ def write_zip(layout: Layout, version: str, out: Path) -> bool:
 
 
 # Starting one
-
-
-def publish_arguments(
-    layout: Layout, run_id: str, threshold: float | None, formats: Sequence[str], profiles: Sequence[str], *,
-    local: bool = False, top: int | None = None,
-) -> dict[str, object]:  # fmt: skip
-    """Return what the job "publish" takes, see `map_arguments`; `local`: meters, for a map without a place on the Earth."""
-    chosen = {"formats": list(formats), "profiles": list(profiles), "local": local}
-    return {**thresholds.map_arguments(layout, run_id, threshold, top), **chosen}
 
 
 def start_selection(layout: Layout, run_id: str, name: str) -> str:

@@ -168,6 +168,18 @@ def wanted_of(origin: str) -> int | None:
     return int(rest) if kind in (chosen.START, chosen.TOP) and rest.isdecimal() else None
 
 
+def checked_threshold(value: Any) -> float | None:
+    """Return a threshold as a float, None if None; refuse what is no number."""
+    try:
+        if isinstance(value, str | bytes | bool):
+            raise TypeError
+        return None if value is None else float(value)
+    except (TypeError, ValueError) as error:
+        raise PuGeoError(
+            f"The threshold is {repr(value)[:40]}, which is no number.", "Give a number between 0 and 1, such as 0.5."
+        ) from error
+
+
 def map_arguments(layout: Layout, run_id: str, limit: float | None, k: int | None = None) -> dict[str, object]:
     """Return what every job on a run's map takes.
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, fields
 from functools import cached_property
 from typing import Any
 
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards import baselines, fedaws, herocon, ncl, ncpu, propagation, pucl
-from pu_geo.methods.settings import MethodCard
+from pu_geo.methods.settings import MethodCard, check, setting
 from pu_geo.records import DEFAULT_METHOD as DEFAULT_METHOD
 
 METHODS: dict[str, MethodCard] = {
@@ -22,6 +22,7 @@ METHODS: dict[str, MethodCard] = {
 ESTIMATORS = ("PURanker", *(found.estimator for found in METHODS.values()), "PUPL")
 """Names of the classes in `methods.estimators`, which loads torch and scikit-learn."""
 
+FEATURES_HELP = "of `pu-geo features P.pugeo`; the set in use if not named"
 MOST_DEVICES = 64  # of one machine, that train together
 GROUPS = {"pu": "Positive-unlabeled learning", "types": "Damage types and agencies", "baseline": "Baseline methods"}
 """Where a card is shown, and the heading there."""
@@ -89,6 +90,17 @@ def _read(name: str, value: str | float, wanted: type) -> object:
     )
 
 
+def overrides_of(given: Mapping[str, str | float] | Sequence[str]) -> Mapping[str, str | float]:
+    """Read settings that were written as name=value, or are a mapping; raise TrainingError for what is neither."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    if wrong := [pair for pair in given if "=" not in pair]:
+        raise TrainingError(
+            f"--set {wrong[0]!r} is not of the form key=value.", "Write, for example, --set epochs=80.", kind="settings"
+        )
+    return dict(pair.split("=", 1) for pair in given)
+
+
 @dataclass(frozen=True)
 class TrainingRequest:
     """What a person asks of a training: one thing from the form and the options to job, task and run.
@@ -99,7 +111,7 @@ class TrainingRequest:
         method: a name in `METHODS`.
         preset: one of the method's presets.
         seed: of all that is drawn at random, from 0 on.
-        overrides: settings that differ from the preset: field name -> value, as text or number.
+        overrides: settings that differ from the preset: field name -> value, as text or number; or texts "name=value".
         types_from: where damage types come from: "answers" given on Annotate, "grades", or an attribute of the footprints;
             one kind for all if None.
         hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
@@ -112,27 +124,32 @@ class TrainingRequest:
             trained from the chips.
     """
 
-    method: str
-    preset: str
-    seed: int = 0
-    overrides: Mapping[str, str | float] = field(default_factory=dict)
-    types_from: str | None = None
-    hold_out: int = 0
-    feature_set: str = ""
-    devices: int = 1
+    method: str = setting(DEFAULT_METHOD, "ncpu, pucl, ...: `pu-geo methods` lists them")
+    preset: str = setting("quick", "of the method")
+    _: KW_ONLY
+    seed: int = setting(0, "of all random numbers", min=0)
+    types_from: str | None = setting(
+        None,
+        "damage types to learn: answers (given on Annotate), grades (as a scale), or an attribute of the clicked footprints",
+        metavar="SOURCE",
+    )
+    hold_out: int = setting(0, "damaged buildings to judge the run by, not to learn from", min=0, metavar="N")
+    overrides: Mapping[str, str | float] | Sequence[str] = setting(
+        (), "change one setting of the preset", flag="--set", metavar="KEY=VALUE", is_many=True
+    )
+    feature_set: str = setting("", FEATURES_HELP, flag="--features", metavar="NAME")
+    devices: int = setting(
+        1,
+        "GPUs that train together, or processes where there is none; at most as many as GPUs or cores",
+        min=1,
+        max=MOST_DEVICES,
+        metavar="K",
+    )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "overrides", dict(self.overrides))
-        for name, least in (("seed", 0), ("hold_out", 0), ("devices", 1)):
-            if getattr(self, name) < least:
-                raise TrainingError(
-                    f"{name} is {getattr(self, name)}; it must be at least {least}.", f"Correct {name}.", kind="settings"
-                )
+        object.__setattr__(self, "overrides", overrides_of(self.overrides))
+        check(self)
         takes_features = self.takes_features  # checks the settings
-        if self.devices > MOST_DEVICES:
-            raise TrainingError(
-                f"devices is {self.devices}; it must be at most {MOST_DEVICES}.", "Correct devices.", kind="settings"
-            )
         if self.devices > 1 and not self.card.takes_devices:
             able = ", ".join(name for name, one in METHODS.items() if one.takes_devices)
             raise TrainingError(
@@ -161,7 +178,7 @@ class TrainingRequest:
     @cached_property
     def settings(self) -> Any:
         """The method's settings: the preset's, with the overrides."""
-        return settings_for(self.method, self.preset, self.overrides)
+        return settings_for(self.method, self.preset, overrides_of(self.overrides))
 
     def as_args(self) -> dict[str, Any]:
         """Return plain values, as a job keeps them."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from pu_geo.errors import TrainingError
+from pu_geo.errors import PuGeoError, TrainingError
 
 NO_LIMIT = 10**7
 PRETRAINING_BATCH = 256  # chips a step of self-supervised training, each in two views
@@ -19,27 +19,37 @@ STANDARD: Mapping[str, object] = {"backbone": "resnet18", "precision": "bf16", "
 
 
 def setting(
-    default: Any, help: str, *, min: float | None = None, max: float | None = None, choices: tuple[str, ...] = ()
+    default: Any,
+    help: str,
+    *,
+    min: float | None = None,
+    max: float | None = None,
+    choices: tuple[str, ...] = (),
+    **more: Any,
 ) -> Any:
     """Declare one field of a settings class: int, float, bool or str; `min` and `max` are allowed themselves.
 
     Args:
+        default: MISSING where it must be given.
         choices: for a str, the allowed words.
+        more: what an action says of it, see `jobs.actions`.
     """
-    return field(default=default, metadata={"help": help, "min": min, "max": max, "choices": choices})
+    return field(default=default, metadata={"help": help, "min": min, "max": max, "choices": choices, **more})
 
 
-def check(settings: Any) -> None:
-    """Refuse settings with a value out of its bounds.
+def check(settings: Any, error: type[PuGeoError] = TrainingError) -> None:
+    """Refuse settings with a value out of its bounds; None is within all of them.
 
     Raises:
-        TrainingError: for the first value out of bounds.
+        error: for the first value out of bounds.
     """
     for item in fields(settings):
         value, low, high = getattr(settings, item.name), item.metadata.get("min"), item.metadata.get("max")
         choices = item.metadata.get("choices") or ()
+        if value is None:
+            continue
         if choices and value not in choices:
-            raise TrainingError(
+            raise error(
                 f"{item.name} is {value!r}; it must be one of {', '.join(choices)}.",
                 f"Choose one of them for {item.name}.",
                 kind="settings",
@@ -47,9 +57,9 @@ def check(settings: Any) -> None:
         if isinstance(value, str) or (low is None and high is None):
             continue
         if not ((low is None or value >= low) and (high is None or value <= high)):
-            raise TrainingError(
+            raise error(
                 f"{item.name} is {value}; it must be {bounds_of(low, high)}.",
-                f"Set {item.name} within these bounds, or leave it out to use the preset.",
+                f"Set {item.name} within these bounds, or leave it out.",
                 kind="settings",
             )
 

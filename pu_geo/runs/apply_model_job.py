@@ -136,7 +136,14 @@ def _of_copy(job: Job, restored: RestoredModel) -> RunInputs | None:
     write_json(folder / BEGAN_WITH, {"chip_set": chip_set, **counts, "feature_set": restored.features[0]})
     try:
         settings = {**card["settings"], "weights_file": "", "compiled": "no"}
-        request = TrainingRequest(card["method"], card["preset"], seed, settings, types_from, counts["n_held_out"])
+        request = TrainingRequest(
+            card["method"],
+            card["preset"],
+            seed=seed,
+            overrides=settings,
+            types_from=types_from,
+            hold_out=counts["n_held_out"],
+        )
         inputs, data = read_to_train(job.layout, folder, request)
     except PuGeoError:  # other labels, types or features than those that it learned from
         return None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo import jobs, wording
+from pu_geo import wording
 from pu_geo.analysis import bakeoff
 from pu_geo.analysis.bakeoff import Interval
 from pu_geo.errors import TrainingError
@@ -173,12 +173,6 @@ def require_clicks(n_own: int, n_positive: int, n_unlabeled: int, methods: Seque
 
 def _can_compare(card: catalog.MethodCard) -> bool:
     return not (card.uses_types or card.min_not_damaged)
-
-
-def start(layout: Layout, of: str, methods: Sequence[str]) -> str:
-    """Start the job; return its id. Raises as `require`."""
-    require(layout, of, methods)
-    return jobs.start(layout, "compare_features", {"of": of, "methods": list(methods)})
 
 
 def keep(layout: Layout, found: Comparison) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from pu_geo import jobs
 from pu_geo.errors import ModelError, writing
 from pu_geo.records import RunFacts
 from pu_geo.store import runs, store
@@ -49,16 +48,3 @@ def export(layout: Layout, run_id: str, out: str) -> dict[str, object]:
     with writing(path, ModelError):
         model_files.write(path, card, weights)
     return {"run_id": found, "out": str(path), "bytes": path.stat().st_size}
-
-
-def start_apply(layout: Layout, path: str) -> str:
-    """Check a model file, and start the job that scores all buildings by it; return the job's id.
-
-    Raises:
-        ModelError: if the file is none, or damaged.
-    """
-    if not path.strip():
-        raise ModelError("No model file was named.", f"Write the path of a file that ends in {SUFFIX}.")
-    real = Path(path.strip()).expanduser().resolve()
-    model_files.read(real)
-    return jobs.start(layout, "apply_model", {"path": str(real)})

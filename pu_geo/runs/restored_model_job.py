@@ -200,7 +200,7 @@ def _other_maker(found: Model, arrays: Mapping[str, NDArray[Any]], shape: tuple[
         kind, file, sha256 = (printable(facts.get(name) or "unknown") for name in ("kind", "weights_file", "weights_sha256"))
         raise refusal(
             found.name, f"takes features of the weights {file} (sha256 {sha256[:64]}), which it does not hold",
-            f"Get that file, make the set {_feature_set(found.card)} by it here (`pu-geo features P.pugeo --backbone {kind} "
+            f"Get that file, make the set {_feature_set(found.card)} by it here (`pu-geo add-features P.pugeo {kind} "
             f"--weights {file}`), then apply the model again.", kind="weights",
         )  # fmt: skip
     if isinstance(maker, NetworkMaker) and not arrays:

@@ -198,12 +198,6 @@ def _require_types(layout: Layout, wanted: str) -> None:
     )
 
 
-def start(layout: Layout, request: TrainingRequest) -> str:
-    """Start a training job after checking what can be checked at once; return the job's id. Raises as `require`."""
-    require(layout, request)
-    return jobs.start(layout, "train", request.as_args())
-
-
 def resume_on(layout: Layout, job_id: str, devices: int) -> None:
     """Start a training that has ended otherwise than well again, on another number of devices, after its last checkpoint.
 

@@ -5,20 +5,16 @@ another.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from pu_geo import jobs, wording
 from pu_geo.errors import PuGeoError
-from pu_geo.records import FeatureRequest
-from pu_geo.scale import computers
+from pu_geo.scenes.actions import AddFeatures
 from pu_geo.store import contents, feature_sets, store
 from pu_geo.store.feature_sets import FeatureSet, InUse
 from pu_geo.store.layout import LAYERS, RCF, SHARED, Layout
 
-_LOCAL_DIR = "local-dir:"
-_NETWORKS = ("resnet18", "resnet50")
 _RANDOM = "random convolutions of patches of these chips; no weights"
 _SHARED = (
     "random convolutions, the same in every project, of patches of the made-up sample event; they hold no imagery of yours"
@@ -81,9 +77,7 @@ def start_layers(layout: Layout, names: Sequence[str], *, cluster: str = "") -> 
     """
     if not names:
         raise PuGeoError("No layer was named.", "Choose one or more.")
-    return jobs.start(
-        layout, "features", arguments(FeatureRequest(LAYERS, layers=tuple(names)), use=True) | computers.arguments(cluster)
-    )
+    return jobs.start(layout, AddFeatures(LAYERS, layers=names, use=True, cluster=cluster))
 
 
 def start_shared(layout: Layout, *, cluster: str = "") -> str:
@@ -95,8 +89,7 @@ def start_shared(layout: Layout, *, cluster: str = "") -> str:
     """
     chip_set = store.call(layout, contents.chosen_chip_set)
     has_pre = "pre" in [view.name for view in contents.views_of(contents.chip_facts(layout, chip_set))]
-    request = FeatureRequest(SHARED, dates="both" if has_pre else "post")
-    return jobs.start(layout, "features", arguments(request, use=True) | computers.arguments(cluster))
+    return jobs.start(layout, AddFeatures(SHARED, dates="both" if has_pre else "post", use=True, cluster=cluster))
 
 
 def choose(layout: Layout, name: str) -> None:
@@ -111,40 +104,8 @@ def require(layout: Layout, name: str) -> None:
         feature_sets.find(layout, store.call(layout, contents.chosen_chip_set), name)
 
 
-def arguments(request: FeatureRequest, *, use: bool = False) -> dict[str, Any]:
-    """Return what the job takes, with absolute paths.
-
-    Raises:
-        PuGeoError: if no such maker is known, or it lacks its weights.
-    """
-    maker, folder = request.maker, request.maker.removeprefix(_LOCAL_DIR)
-    is_local = maker.startswith(_LOCAL_DIR) and bool(folder)
-    if not is_local and maker not in (RCF, SHARED, LAYERS, *_NETWORKS, "self-supervised"):
-        raise PuGeoError(
-            f"No maker of features is called {maker!r}.",
-            f"There are {SHARED}, {', '.join(_NETWORKS)}, {_LOCAL_DIR}FOLDER, self-supervised, {LAYERS} and {RCF}.",
-        )
-    if request.layers and maker != LAYERS:
-        raise PuGeoError(
-            f"The layers {', '.join(request.layers)[:200]} were named, and {maker} takes the optical bands alone.",
-            f"Name the maker {LAYERS} with them.",
-        )
-    if maker in _NETWORKS and not request.weights:
-        raise PuGeoError(
-            f"{maker} needs weights: PU-Geo downloads none.", "Name a local file with --weights FILE.safetensors."
-        )
-    if request.n_views < 1:
-        raise PuGeoError(f"{request.n_views} views were asked for.", "Ask for 1 or more.")
-    paths = {"maker": f"{_LOCAL_DIR}{_absolute(folder)}" if is_local else maker, "weights": _absolute(request.weights)}
-    return {"request": {**asdict(request), **paths}, "use": use}
-
-
-def _absolute(path: str) -> str:
-    return str(Path(path).expanduser().resolve()) if path else ""
-
-
 def as_row(one: FeatureSet, in_use: str) -> dict[str, Any]:
-    """Return a set as a row of plain values, as `pu-geo features --list --json` prints it."""
+    """Return a set as a row of plain values, as `pu-geo features --json` prints it."""
     return {
         "name": one.name, "is_in_use": one.name == in_use, "n_features": one.n_features, "n_views": one.n_views,
         "n_chips": one.n_chips, "created_at": one.created_at, "seconds": one.seconds, "maker": dict(one.maker),

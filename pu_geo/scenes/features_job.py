@@ -60,7 +60,7 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False, cluster
     wanted = FeatureRequest(**request)
     if wanted.maker == RCF and replace(wanted, licence="") != FeatureRequest():
         raise PuGeoError(
-            "The features 'rcf' have no weights and no settings: they come with the chips.", "Name `--backbone rcf` alone."
+            "The features 'rcf' have no weights and no settings: they come with the chips.", "Name the maker rcf alone."
         )
     chip_set = freshness.require(job.layout)
     if wanted.maker == LAYERS and not wanted.layers:

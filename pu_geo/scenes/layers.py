@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
 from typing import Any, get_args
 
-from pu_geo import jobs
-from pu_geo.errors import ImageryError, ProjectError, PuGeoError
+from pu_geo.errors import ImageryError, ProjectError
 from pu_geo.records import MAX_LAYER_NAME, Layer, LayerKind, RunFacts, When
 from pu_geo.store import contents, feature_sets, freshness, store
 from pu_geo.store.layout import Layout
@@ -62,37 +61,6 @@ def find(layout: Layout, name: str) -> Layer:
             return layer
     known = ", ".join(layer.name for layer in found) or "none"
     raise ProjectError(f"This project has no layer {name!r}; its layers are: {known}.", "Name one of them.")
-
-
-def start_adding(
-    layout: Layout, name: str, paths: Sequence[str], *, when: str = "post", kind: str = "other", nodata: str = ""
-) -> str:
-    """Start the job that adds a layer, or files to one that is here, of whose date and kind they are then; return its id.
-
-    Args:
-        when: "pre", "post" or "none".
-        nodata: the sample value that stands for no data, as a person wrote it; "" for the files' own.
-
-    Raises:
-        PuGeoError: if no file is named, or `nodata` is no number.
-    """
-    name = name.strip()
-    check_name(name)
-    if not paths:
-        raise PuGeoError("No file was named.", "Choose at least one GeoTIFF, or write its path.")
-    is_here = name in {layer.name for layer in store.call(layout, contents.layers)}
-    about = {} if is_here else {"when": when, "kind": kind}
-    return jobs.start(layout, "add_layer", {"name": name, "paths": list(paths), **about, "nodata": number_in(nodata)})
-
-
-def number_in(text: str) -> float | None:
-    """Read a number such as "-9999" or "-3,4e38"; None where nothing is written. Raises PuGeoError for anything else."""
-    if not text.strip():
-        return None
-    try:
-        return float(text.strip().replace(",", "."))
-    except ValueError as cause:
-        raise PuGeoError(f"{text!r} is no number.", "Write the value that stands for no data, such as -9999.") from cause
 
 
 def rows(layout: Layout) -> list[dict[str, Any]]:

@@ -14,10 +14,9 @@ from typing import Any
 import numpy as np
 
 from pu_geo import jobs
-from pu_geo.errors import ProjectError, PuGeoError
+from pu_geo.errors import ProjectError
 from pu_geo.geo.vector.crs import lonlat_nodes as nodes_of
 from pu_geo.records import Grid, Scene, Units
-from pu_geo.scale import computers
 from pu_geo.scenes.layers import missing_ids
 from pu_geo.store import aoi, areas, contents, freshness, import_log, store
 from pu_geo.store.aoi import Aoi
@@ -173,70 +172,6 @@ def paths_in(text: str) -> list[str]:
     return [line.strip().strip("\"'") for line in text.splitlines() if line.strip()]
 
 
-def bands_in(text: str) -> list[int] | None:
-    """Read three band numbers such as "3, 2, 1"; None where nothing is written.
-
-    Raises:
-        PuGeoError: if they are not three whole numbers from 1 on.
-    """
-    parts = [part.strip() for part in text.split(",")] if text.strip() else []
-    if not parts:
-        return None
-    if len(parts) != 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise PuGeoError(f"{text!r} does not name three bands.", "Write the numbers of red, green and blue: 3, 2, 1.")
-    return [int(part) for part in parts]
-
-
-def start_adding_scenes(
-    layout: Layout, pre: Sequence[str], post: Sequence[str], *, bands: Sequence[int] | None = None, crs: str = "",
-    pixel_m: float | None = None,
-) -> str:  # fmt: skip
-    """Start the job that adds scenes; return its id.
-
-    Args:
-        pixel_m: side of a pixel on the ground, meters, stated by a person for pictures that have no place on the Earth; the
-            project then has local coordinates. None for scenes with a place.
-
-    Raises:
-        PuGeoError: if no path is given.
-    """
-    if not (pre or post):
-        raise PuGeoError("No scene was named.", "Choose at least one image file, or write its path.")
-    more = {"bands": bands, "crs": crs or None, "pixel_m": pixel_m}
-    return jobs.start(layout, "add_scenes", {"pre": list(pre), "post": list(post), **more})
-
-
-def start_adding_xbd(layout: Layout, folder: str, *, chosen: str = "") -> str:
-    """Start the job that adds an xBD folder: its pictures as scenes, its post labels as footprints; return its id.
-
-    Args:
-        chosen: how the names of the wanted pictures begin, or a pattern of them with *; all if empty.
-
-    Raises:
-        PuGeoError: if no folder is given.
-    """
-    if not folder.strip():
-        raise PuGeoError("No xBD folder was named.", "Write the path of the folder that holds images/ and labels/.")
-    return jobs.start(layout, "add_xbd", {"folder": folder.strip(), "chosen": chosen.strip()})
-
-
-def start_adding_footprints(layout: Layout, path: str, *, crs: str = "") -> str:
-    """Start the job that adds footprints; return its id. Raises PuGeoError if no path is given."""
-    if not path:
-        raise PuGeoError("No footprint file was named.", "Choose a file of building footprints, or write its path.")
-    return jobs.start(layout, "add_footprints", {"path": path, "crs": crs or None})
-
-
-def start_laying_grid(layout: Layout, size_m: float) -> str:
-    """Start the job that lays square cells where no buildings are mapped; return its id."""
-    return jobs.start(layout, "add_grid", {"size_m": size_m})
-
-
-def start_chipping(layout: Layout, *, size_px: int, bands: str, cluster: str = "") -> str:
-    """Start the job that cuts chips and computes features; return its id. Raises JobError for a cluster that is none."""
-    return jobs.start(layout, "chip", {"size_px": size_px, "bands": bands, **computers.arguments(cluster)})
-
-
 # Accounts of footprint files, the area of interest, uploads
 
 
@@ -258,19 +193,6 @@ def outlines(layout: Layout) -> Outlines:
     """Collect them."""
     with store.connect(layout) as db:
         return Outlines(import_log.all_records(db), aoi.current(db), aoi.before(db), areas.layers(db))
-
-
-def start_adding_aoi(layout: Layout, *, path: str = "", text: str = "") -> str:
-    """Start the job that sets the area of interest from a polygon file or from typed text; return its id.
-
-    Raises:
-        PuGeoError: unless one of the two is given.
-    """
-    if bool(path) == bool(text.strip()):
-        raise PuGeoError(
-            "No area was named, or two were.", "Name a polygon file, or write a box or WKT, and empty the other."
-        )
-    return jobs.start(layout, "add_aoi", {"path": path or None, "text": text})
 
 
 def aoi_words(result: Mapping[str, Any]) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 
-from pu_geo import jobs
 from pu_geo.errors import ImageryError, JobCancelled, ProjectError, PuGeoError
 from pu_geo.files import sha256_of
 from pu_geo.geo.scene_state import State, ends_sha256, refusal, replacing, state_at_once, state_of
@@ -122,13 +121,6 @@ def _counter(
 
 
 # Finding files again
-
-
-def start_relinking(layout: Layout, old: str, new: str) -> str:
-    """Start the job that finds scenes' files at another place; return its id. Raises PuGeoError if no place is given."""
-    if not new.strip():
-        raise PuGeoError("No file or folder was named.", "Choose it, or write its path.")
-    return jobs.start(layout, "relink", {"old": old, "new": new.strip().strip("\"'")})
 
 
 def relink(

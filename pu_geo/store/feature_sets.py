@@ -216,7 +216,7 @@ def views(layout: Layout, chip_set: str, name: str = RCF) -> NDArray[np.float16]
     if not is_there(layout, chip_set, name):
         raise ProjectError(
             f"The chips {chip_set} have no features {name!r}.",
-            "Cut chips again." if name == RCF else "`pu-geo features P.pugeo --list` has the sets that are there.",
+            "Cut chips again." if name == RCF else "`pu-geo features P.pugeo` has the sets that are there.",
             kind="features",
         )
     found: NDArray[np.float16] = read_array(layout.features(chip_set, name))
@@ -290,7 +290,7 @@ def choose(db: sqlite3.Connection, layout: Layout, chip_set: str, name: str) -> 
         known = ", ".join(one.name for one in all_sets(layout, chip_set)) or "none"
         raise ProjectError(
             f"The newest chips have no features {name!r}; they have: {known}.",
-            "Name one of them, or make others with `pu-geo features P.pugeo --backbone ...`.",
+            "Name one of them, or make others with `pu-geo add-features P.pugeo ...`.",
             kind="features",
         )
     choices.put(db, _CHOICE, name)

@@ -46,7 +46,7 @@ def test_umap_is_drawn_as_it_was_set(tmp_path: Path, run: CommandLine, monkeypat
     assert np.load(layout.run(RUN) / "umap.npy").shape == (80, 2)
     words = run.text(*umap)
     assert "UMAP: 5 neighbors, least distance 0.1, cosine, supervised by labels (8 damaged, 0 not damaged)" in words
-    assert "between 0.0 and 0.99" in run.refused("umap", layout.folder, "--min-dist", "1.5")
+    assert "0.99 or less" in run.refused("umap", layout.folder, "--min-dist", "1.5")
 
 
 def test_discover_proposes_groups_and_types_lists_them(project: Layout, run: CommandLine) -> None:

@@ -15,7 +15,7 @@ from pu_geo.store.layout import Layout
 
 __all__ = ["tiny_maker"]
 pytestmark = pytest.mark.usefixtures("tiny_maker", "home")
-RESNET = ("--backbone", "resnet18", "--views", 2)
+RESNET = ("resnet18", "--views", 2)
 
 
 @pytest.fixture
@@ -25,13 +25,13 @@ def chipped(project: Layout) -> Layout:
 
 def test_a_set_is_made_used_listed_and_removed(run: CommandLine, chipped: Layout, tmp_path: Path) -> None:
     folder, weights = chipped.folder, weights_file(tmp_path)
-    words = run.text("features", folder, *RESNET, "--weights", weights, "--licence", "CC BY 4.0")
+    words = run.text("add-features", folder, *RESNET, "--weights", weights, "--licence", "CC BY 4.0")
     name = words.split()[1].rstrip(":")
     assert f"Features {name}: {D} numbers for each of 20 chips in 2 views, made in" in words
     assert f"`pu-geo features {folder} --use {name}` uses them from now on; now rcf is used." in words
-    made = run.json("features", folder, *RESNET, "--weights", weights, "--use")
+    made = run.json("add-features", folder, *RESNET, "--weights", weights, "--use")
     assert (made["name"], made["was_there"], made["in_use"]) == (name, True, name)
-    listed = run.json("features", folder, "--list")
+    listed = run.json("features", folder)
     assert (listed["in_use"], [one["name"] for one in listed["sets"]]) == (name, ["rcf", name])
     assert listed["sets"][1]["maker"]["licence"] == "CC BY 4.0"
     rcf, resnet = run.text("features", folder).splitlines()[:2]
@@ -46,28 +46,23 @@ def test_a_set_is_made_used_listed_and_removed(run: CommandLine, chipped: Layout
     assert "* rcf" in run.text("features", folder, "--use", "rcf")
     assert run.json("features", folder, "--use", name)["in_use"] == name
     run.text("remove", folder, "features", name, "--yes")
-    assert run.json("features", folder, "--list")["in_use"] == "rcf"
+    assert run.json("features", folder)["in_use"] == "rcf"
     assert not list((folder / "chips").glob("*resnet*"))
     run.text("undo-removal", folder)
-    assert run.json("features", folder, "--list")["in_use"] == name
+    assert run.json("features", folder)["in_use"] == name
 
 
-def test_mistakes_are_refused_in_words(run: CommandLine, chipped: Layout, tmp_path: Path) -> None:
+def test_mistakes_are_refused_in_words(run: CommandLine, chipped: Layout) -> None:
     folder = chipped.folder
+    assert "no features 'resnet18-00000000'; they have: rcf" in run.refused("features", folder, "--use", "resnet18-00000000")
     for more, words in (
-        (("--backbone", "vgg"), "No maker of features is called 'vgg'"),
-        (("--backbone", "resnet18"), "resnet18 needs weights"),
-        (("--backbone", "rcf", "--pool", "cls"), "'rcf' have no weights and no settings"),
-        (("--backbone", "rcf", "--list"), "steps of their own"),
-        (("--backbone", "rcf", "--use", "rcf"), "names a set, and --backbone makes one"),
-        (("--use", "resnet18-00000000"), "no features 'resnet18-00000000'; they have: rcf"),
-        (("--weights", weights_file(tmp_path)), "--weights is of a set to be made"),
-        (("--list", "--views", 3), "--views is of a set to be made"),
-        (("--use",), "--use names no set"),
-        (("--backbone", "resnet18", "--views", 0), "--views cannot be used"),
-        (("--backbone", "resnet18", "--pool", "max"), "--pool cannot be used"),
+        (("vgg",), "No maker of features is called 'vgg'"),
+        (("resnet18",), "resnet18 needs weights"),
+        (("rcf", "--pool", "cls"), "'rcf' have no weights and no settings"),
+        (("resnet18", "--views", 0), "--views cannot be used"),
+        (("resnet18", "--pool", "max"), "--pool cannot be used"),
     ):
-        assert words in run.refused("features", folder, *more), more
+        assert words in run.refused("add-features", folder, *more), more
     assert "have no features 'x'" in run.refused("train", folder, "--features", "x")
     assert "have no features 'x'" in run.refused("rank", folder, "--features", "x")
     assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf"]

@@ -32,16 +32,16 @@ def test_an_area_is_set_taken_away_and_put_back(run: CommandLine, project: Layou
     folder = project.folder
     assert "15 of the 20 footprints that are here lie outside it and stay" in run.text("add-aoi", folder, "--text", WEST)
     assert "124 outside the AOI" in run.text("add-grid", folder, "--size-m", "10")
-    assert run.json("add-aoi", folder, "--remove") == {"removed": True}
-    assert run.json("add-aoi", folder, "--remove") == {"removed": False}
-    assert run.json("add-aoi", folder, "--undo") == {"source": WEST}
+    assert run.json("remove-aoi", folder) == {"removed": True}
+    assert run.json("remove-aoi", folder) == {"removed": False}
+    assert run.json("remove-aoi", folder, "--undo") == {"source": WEST}
     with store.connect(project) as db:
         assert aoi.current(db) is not None
-    for more in ((), ("a.geojson", "--remove"), ("--text", WEST, "--undo")):
+    for more in ((), ("a.geojson", "--text", WEST)):
         assert "named once" in run.refused("add-aoi", folder, *more)
 
 
-@pytest.mark.parametrize("words", [("features", "--backbone", "layers"), ("chip",)], ids=lambda words: words[0])
+@pytest.mark.parametrize("words", [("add-features", "layers"), ("chip",)], ids=lambda words: words[0])
 def test_a_cluster_that_is_none_is_refused_before_a_job_is_there(
     words: tuple[str, ...], project: Layout, run: CommandLine
 ) -> None:
@@ -52,8 +52,7 @@ def test_a_cluster_that_is_none_is_refused_before_a_job_is_there(
     assert not list(project.jobs.glob("*/spec.json"))
 
 
-def test_a_cluster_and_devices_where_they_do_not_belong_are_refused(project: Layout, run: CommandLine) -> None:
-    assert "no --backbone is named" in run.refused("features", project.folder, "--cluster", "local:2")
+def test_devices_where_they_do_not_belong_are_refused(project: Layout, run: CommandLine) -> None:
     assert "--devices is for `jobs resume` alone" in run.refused("jobs", project.folder, "retry", "x", "--devices", "2")
     job = unheld_job(project, "rank", {})
     assert "is no training" in run.refused("jobs", project.folder, "resume", job.name, "--devices", "2")

@@ -92,7 +92,7 @@ def test_a_mistake_ends_in_exit_code_2_with_problem_and_hint(run: CommandLine, t
 def test_one_option_takes_several_words_up_to_the_next() -> None:
     words = ["p.pugeo", "--formats", "csv", "kml", "--run", "latest", "--formats", "heat", "--profile", "unosat"]
     found = ALL["pu-geo publish"].make_context("publish", words).params
-    assert [*found["formats"], *found["profile"], found["run"]] == ["csv", "kml", "heat", "unosat", "latest"]
+    assert [*found["formats"], *found["profiles"], found["run"]] == ["csv", "kml", "heat", "unosat", "latest"]
 
 
 def test_shells_complete_verbs(run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def reports(layout: Layout, monkeypatch: pytest.MonkeyPatch, as_json: bool) -> N
     module.task = task  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "four_reports", module)
     monkeypatch.setitem(tasks.TASKS, "four", tasks.Task("four_reports:task", "Four"))
-    assert run_job(layout, "four", {}, as_json) == {"n": 1}
+    assert run_job(layout, "four", as_json) == {"n": 1}
 
 
 def test_progress_is_a_line_each_tenth_and_a_bar_on_a_terminal(

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pu_geo import cli, jobs
 from pu_geo.answers import labeling
 from pu_geo.cli import project as project_verbs
 from pu_geo.jobs import control
+from pu_geo.jobs.actions import Action
 from pu_geo.runs import training
 from pu_geo.store import events
 from pu_geo.store.layout import Layout
@@ -58,7 +60,8 @@ def test_the_map_it_exports_is_that_of_the_recommended_method(
 ) -> None:
     asked: list[tuple[str, dict[str, Any]]] = []
 
-    def run_job(layout: object, task: str, args: dict[str, Any], as_json: bool) -> dict[str, Any]:
+    def run_job(layout: object, task: str | Action, as_json: bool, args: Any = None) -> dict[str, Any]:
+        task, args = (task.task.name, asdict(task)) if isinstance(task, Action) else (task, args)
         asked.append((task, args))
         return {"run_id": f"run-{args.get('method', task)}", "n": 3}
 
@@ -70,7 +73,7 @@ def test_the_map_it_exports_is_that_of_the_recommended_method(
     monkeypatch.setattr(project_verbs.labeling, "simulate", lambda *_, **__: None)
     assert cli.main(["demo", "--out", str(tmp_path), "--json"]) == 0
     *trained, (task, exported) = asked
-    assert (task, exported["run_id"]) == ("export", f"run-{training.DEFAULT_METHOD}")
+    assert (task, exported["run"]) == ("export", f"run-{training.DEFAULT_METHOD}")
     assert {args.get("method") for _, args in trained} >= {training.DEFAULT_METHOD, "ncpu", "pucl"}
     assert len(json.loads(capsys.readouterr().out)["runs"]) == 4
 

@@ -10,9 +10,11 @@ from model_parts import job_of
 from small_parts import click
 from type_parts import IDS, KEPT, discovered
 
+from pu_geo import jobs
 from pu_geo.answers import labeling
 from pu_geo.errors import ProjectError
 from pu_geo.explore import discovering
+from pu_geo.explore.actions import Discover
 from pu_geo.explore.discovering import Group
 from pu_geo.maps.export_job import export
 from pu_geo.runs.train_job import rank
@@ -152,4 +154,4 @@ def test_a_name_moves_over_from_an_older_discovery_and_back(layout: Layout) -> N
 def test_nothing_is_looked_for_without_chips_or_positives(project: Layout) -> None:
     assert "no chips" in str(discovering.why_not(project))
     with pytest.raises(ProjectError, match="no chips"):
-        discovering.start(project)
+        jobs.start(project, Discover())

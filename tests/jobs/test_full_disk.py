@@ -22,7 +22,7 @@ from pu_geo import jobs
 from pu_geo.errors import PuGeoError
 from pu_geo.explore import selections
 from pu_geo.federation.agreement import Plan
-from pu_geo.jobs.tasks import TASKS
+from pu_geo.jobs import tasks
 from pu_geo.lifecycle.remove_job import replace_footprints
 from pu_geo.maps import thresholds
 from pu_geo.records import FeatureRequest
@@ -81,7 +81,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
     files = {name: [str(town / f"{name}.tif")] for name in ("pre", "post")}
     footprints, run_id = str(town / "footprints.geojson"), "latest"
     replacing = {"path": str(prepared / "fewer.geojson"), "analyst": "ann"}
-    if task in ("embed", "cluster", "outliers", "sum_up", "export", "export_selection", "publish"):
+    if task in ("embed", "cluster", "find_outliers", "sum_up", "export", "export_selection", "publish"):
         run_id = facts_of(layout).run_id
     numbers: dict[str, Callable[[], Mapping[str, Any]]] = {
         "prepare": lambda: {**files, "footprints": [footprints]},
@@ -104,7 +104,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         },
         "embed": lambda: {"run_id": run_id},
         "cluster": lambda: {"run_id": run_id, "k": 3},
-        "outliers": lambda: {"run_id": run_id},
+        "find_outliers": lambda: {"run_id": run_id},
         "discover": lambda: {"n_seeds": 2},
         "export": lambda: {"run_id": run_id, "format": "csv", "out": str(layout.exports / "map.csv")},
         "export_selection": lambda: {
@@ -133,7 +133,7 @@ PROJECTS = {
 }
 NEED_FLOWER = ("federate_lead", "federate_join")  # the extra, which this environment may lack
 MOMENTS = ("started 1 0", "started 1 100000", "started 1 400000", "progress 1 8192")
-CASES = [(task, moment) for task in TASKS if task not in NEED_FLOWER for moment in MOMENTS]
+CASES = [(task, moment) for task in sorted(tasks.every()) if task not in NEED_FLOWER for moment in MOMENTS]
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def test_joplin_reaches_what_was_promised(run: CommandLine, joplin: Path, tmp_pa
 def test_export_replaces_nothing_but_exports(run: CommandLine, ranked_town: Layout, town: Path, tmp_path: Path) -> None:
     folder = ranked_town.folder
     for out in (folder / "project.gpkg", folder / "chips" / "x.geojson", town / "post.tif"):
-        assert "belongs to a project" in run.refused("export", folder, "--out", out)
-    assert "is a folder" in run.refused("export", folder, "--out", tmp_path)
+        assert "belongs to a project" in run.refused("export", folder, "--format", "geojson", "--out", out)
+    assert "is a folder" in run.refused("export", folder, "--format", "geojson", "--out", tmp_path)
     assert store.call(ranked_town, contents.count_footprints) > 0
     ranked_town.exports.mkdir(exist_ok=True)
     run.json("export", folder, "--out", ranked_town.exports / "map.geojson")

@@ -19,7 +19,7 @@ from pu_geo.assessment import auditing
 from pu_geo.errors import PuGeoError
 from pu_geo.geo.export import exporters
 from pu_geo.jobs import worker
-from pu_geo.maps import exporting
+from pu_geo.maps.actions import Publish
 from pu_geo.maps.damage_map_job import build_damage_map
 from pu_geo.maps.publish_job import publish
 from pu_geo.store import grades, labels, runs, store, versions
@@ -28,7 +28,7 @@ from pu_geo.store.layout import Layout
 
 
 def write(layout: Layout, *formats: str, profiles: tuple[str, ...] = (), threshold: float | None = 0.5) -> dict[str, object]:
-    args = exporting.publish_arguments(layout, "latest", threshold, formats or ("geojson",), profiles)
+    args = Publish(formats or ("geojson",), profiles=profiles, run="latest", threshold=threshold).args(layout)
     return publish(job_of(layout), **json.loads(json.dumps(args)))
 
 
@@ -150,7 +150,7 @@ def test_an_audit_fills_chances_weights_and_bands(mapped: Layout) -> None:
     assert (estimate["not_assessed"], estimate["run_id"]) == (2, RUN)
     told = json.loads((mapped.exports / "v1" / "damage_map.run.json").read_text())["audit"]
     assert "calibration" not in told
-    worker.run(unheld_job(mapped, "publish", exporting.publish_arguments(mapped, "latest", 0.5, ("geojson",), ())))
+    worker.run(unheld_job(mapped, "publish", Publish(("geojson",), run="latest", threshold=0.5).args(mapped)))
     assert json.loads((mapped.exports / "v2" / "damage_map.run.json").read_text())["audit"] == told
     assert (told["check_id"], told["n_answered"]) == (check.id, 200)
 

@@ -15,9 +15,11 @@ import pytest
 from mapped_parts import RUN, N, answer_audit, say, say_checks
 from small_parts import add_run, answer, click, job_of, op_of, square_table
 
+from pu_geo import jobs
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
 from pu_geo.maps import areas, damage_map, exporting, thresholds
+from pu_geo.maps.actions import AddAreas, Publish
 from pu_geo.maps.exporting import State
 from pu_geo.maps.publish_job import publish
 from pu_geo.store import chosen, contents, runs, store
@@ -93,10 +95,12 @@ def test_an_audit_offers_a_threshold_with_what_both_cost_and_changes_none(mapped
 def test_areas_are_read_by_a_job_and_a_map_is_named_in_words(
     mapped: Layout, started: list[tuple[str, dict[str, Any]]], tmp_path: Any
 ) -> None:
-    areas.start_adding_areas(mapped, "/data/areas.geojson", "adm2")
-    assert started == [("add_areas", {"path": "/data/areas.geojson", "layer": "adm2"})]
+    jobs.start(mapped, AddAreas("/data/areas.geojson", "adm2"))
+    assert started == [
+        ("add_areas", {"path": "/data/areas.geojson", "layer": "adm2", "name_field": None, "code_field": None})
+    ]
     with pytest.raises(PuGeoError, match="No file of areas"):
-        areas.start_adding_areas(mapped, "", "adm2")
+        AddAreas("", "adm2")
     assert (areas.area_layers(mapped), areas.last_summing_up(mapped, RUN)) == ({}, None)
     assert thresholds.newer_words(mapped, RUN) == []
     add_run(mapped, "ranker-2", like=RUN, scores=scores_of(mapped), created_at="2026-02-01T00:00:00.000Z")
@@ -107,7 +111,7 @@ def test_areas_are_read_by_a_job_and_a_map_is_named_in_words(
 
 
 def write(layout: Layout, threshold: float = 0.5) -> None:
-    args = exporting.publish_arguments(layout, RUN, threshold, ("csv",), ())
+    args = Publish(("csv",), run=RUN, threshold=threshold).args(layout)
     publish(job_of(layout), **json.loads(json.dumps(args)))
 
 

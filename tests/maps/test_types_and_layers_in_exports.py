@@ -19,7 +19,8 @@ from typed_parts import COLUMNS, TYPED, name_types, typed_project
 
 from pu_geo.geo.export.codebook import fields_of
 from pu_geo.geo.export.exporters import EXPORTERS
-from pu_geo.maps import damage_types, exporting, run_card
+from pu_geo.maps import damage_types, run_card
+from pu_geo.maps.actions import Publish
 from pu_geo.maps.areas_job import area_tables
 from pu_geo.maps.damage_map_job import build_damage_map
 from pu_geo.maps.export_job import rows_of
@@ -119,7 +120,7 @@ def test_areas_leave_a_type_empty_that_too_few_answers_name(tmp_path: Path) -> N
 def test_a_version_says_types_thresholds_and_audits(typed: Layout) -> None:
     damage_types.choose_threshold(typed, TYPED, "roof", 0.4)
     answer_audit(typed, 200, run_id=TYPED)
-    args = exporting.publish_arguments(typed, TYPED, LIMIT, ("csv",), ())
+    args = Publish(("csv",), run=TYPED, threshold=LIMIT).args(typed)
     publish(job_of(typed), **json.loads(json.dumps(args)))
     folder = typed.exports / "v1"
     facts = json.loads((folder / "version.json").read_text())

@@ -46,7 +46,7 @@ def test_shared_features_are_made_with_one_press(
     ((task, args),) = started
     request = args["request"]
     assert (task, request["maker"], request["dates"], args["use"]) == ("features", "shared", dates, True)
-    assert "pu-geo features event.pugeo --backbone resnet18" in app.code[0].value
+    assert "pu-geo add-features event.pugeo resnet18" in app.code[0].value
     labels = {each.label for each in [*app.selectbox, *show("train", project).selectbox]}
     assert not labels & {"Features", "Used by ranking, queue and trainings"}, "one set leaves nothing to choose"
 

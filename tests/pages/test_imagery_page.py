@@ -45,7 +45,7 @@ def test_an_area_is_typed_taken_away_and_put_back(project: Layout) -> None:
     app = show("imagery", project)
     app.text_input(key="aoi_text").input(WEST).run()
     app.text_input(key="aoi_path").input("/nowhere.geojson").run()
-    assert "or two were" in plain(press(app, "Set the area"))
+    assert "named once" in plain(press(app, "Set the area"))
     assert jobs.all_jobs(project) == []
     app.text_input(key="aoi_path").input("").run()
     press(app, "Set the area")

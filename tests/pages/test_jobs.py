@@ -66,10 +66,7 @@ def test_jobs_of_imagery_take_the_cluster_of_the_field(
     for button in ("chip", "make-shared-features", "make-features"):
         press(app, button)
     tasks = ["chip", "features", "features"]
-    assert [(task, args.get("cluster")) for task, args in started] == [
-        ("chip", None),
-        *((task, "local:2") for task in tasks),
-    ]
+    assert [(task, args.get("cluster")) for task, args in started] == [("chip", ""), *((task, "local:2") for task in tasks)]
     assert started[3][1]["request"]["layers"] == ("pre", "post")
     monkeypatch.setattr(computers, "has_dask", lambda: False)
     app = show("imagery", chipped)

@@ -22,6 +22,7 @@ from pu_geo.assessment import auditing
 from pu_geo.errors import ProjectError, PuGeoError, TrainingError
 from pu_geo.runs import comparing
 from pu_geo.runs import feature_comparison as comparison
+from pu_geo.runs.actions import CompareFeatures
 from pu_geo.scenes import features
 from pu_geo.store import contents, decisions, labels, pseudo_positives, runs, store
 from pu_geo.store.layout import Layout, write_json
@@ -236,7 +237,7 @@ def test_what_cannot_be_compared_is_refused_before_there_is_a_job(
     layout = set_project(tmp_path, n_clicks=n_clicks)
     answer(layout, *(op_of(f"b{i}", shown="exploit") for i in range(20, 30)))  # which are no clicks of one's own
     with pytest.raises(TrainingError, match=problem):
-        comparison.start(layout, "layers", methods)
+        jobs.start(layout, CompareFeatures(methods, layers=True))
     assert comparison.last(layout, "layers") is None
     assert not jobs.all_jobs(layout)
 
@@ -255,10 +256,8 @@ def test_a_comparison_needs_chips_layers_and_enough_buildings(project: Layout) -
             comparison.require_clicks(8, n_positive, n_unlabeled, ["propagation"])
 
 
-def test_a_job_gets_the_methods_that_were_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[object] = []
-    monkeypatch.setattr(jobs, "start", lambda _, task, args: started.append((task, args)) or "id")
-    assert comparison.start(set_project(tmp_path, n_clicks=8), "features", ["ranker"]) == "id"
+def test_a_job_gets_the_methods_that_were_chosen(tmp_path: Path, started: list[object]) -> None:
+    jobs.start(set_project(tmp_path, n_clicks=8), CompareFeatures(["ranker"]))
     assert started == [("compare_features", {"of": "features", "methods": ["ranker"]})]
 
 

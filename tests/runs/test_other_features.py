@@ -22,7 +22,8 @@ from pu_geo.errors import ModelError, ProjectError, TrainingError
 from pu_geo.explore.discover_job import discover
 from pu_geo.features import bank
 from pu_geo.lifecycle import removing
-from pu_geo.maps import exporting, run_card
+from pu_geo.maps import run_card
+from pu_geo.maps.actions import Publish
 from pu_geo.maps.publish_job import publish
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.runs import train_job as train_task
@@ -63,12 +64,12 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, str, str]
 
 
 def trained(layout: Layout, name: str = "", method: str = "ncpu", job: str = "train") -> str:
-    args = TrainingRequest(method, "quick", 0, FEW if method == "ncpu" else {}, None, 0, name).as_args()
+    args = TrainingRequest(method, "quick", overrides=FEW if method == "ncpu" else {}, feature_set=name).as_args()
     return str(train_task.train(job_of(layout, job), **args)["run_id"])
 
 
 def published(layout: Layout, run_id: str) -> Path:
-    args = exporting.publish_arguments(layout, run_id, 0.5, ("geojson",), ())
+    args = Publish(("geojson",), run=run_id, threshold=0.5).args(layout)
     return Path(str(publish(job_of(layout, f"publish-{run_id}"), **args)["out"]))
 
 
@@ -98,7 +99,7 @@ def test_a_run_learns_from_the_named_set_and_its_card_and_map_say_so(learned: tu
 def test_runs_that_used_no_features_name_none(chipped: Layout, second: str, tmp_path: Path) -> None:
     """The license and the sha256 of weights that had no part in the scores must not stand beside them."""
     features.choose(chipped, second)
-    args = TrainingRequest("ncpu", "quick", 0, {**FEW, "backbone": "small"}).as_args()
+    args = TrainingRequest("ncpu", "quick", overrides={**FEW, "backbone": "small"}).as_args()
     from_chips = str(train_task.train(job_of(chipped, "chips"), **args)["run_id"])
     path = exported(chipped, from_chips, tmp_path / "m.pugeo-model.zip")
     applied = str(apply_model(job_of(chipped, "apply"), path=path)["run_id"])
@@ -156,8 +157,8 @@ def test_the_library_makes_names_and_uses_sets(chipped: Layout, tmp_path: Path) 
     name = str(project.add_features("resnet18", weights_file(tmp_path), n_views=2)["name"])
     assert [one.name for one in project.feature_sets()] == ["rcf", name]
     assert project.features(name=name).shape == (2, 20, D)
-    assert project.train("propagation", features=name).facts.feature_set == name
-    assert project.rank(features=name).facts.feature_set == name
+    assert project.train("propagation", feature_set=name).facts.feature_set == name
+    assert project.rank(feature_set=name).facts.feature_set == name
     assert project.features().shape == (3, 20, 16)
     project.use_features(name)
     assert project.features().shape == (2, 20, D)
@@ -186,7 +187,7 @@ def test_a_model_without_its_maker_names_the_file_and_works_once_it_is_there(
     sha256 = str(facts_of(chipped, run_id).feature_maker["weights_sha256"])
     needed = f"takes features of the weights tiny.safetensors (sha256 {sha256}), which it does not hold"
     assert needed in refused.value.problem
-    assert "pu-geo features P.pugeo --backbone resnet18 --weights tiny.safetensors" in refused.value.hint
+    assert "pu-geo add-features P.pugeo resnet18 --weights tiny.safetensors" in refused.value.hint
     assert made(other, weights_file(tmp_path, seed=1, name="wrong.safetensors")) != second
     with pytest.raises(ModelError, match="does not hold"):
         apply_model(job_of(other, "wrong"), path=path)

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_parts import CommandLine
@@ -13,10 +14,11 @@ from model_parts import parts, trained, with_chips
 from small_parts import add_chips, click, facts_of, job_of, small_project, unheld_job
 
 from pu_geo import jobs
-from pu_geo.errors import JobError, ModelError, TrainingError
+from pu_geo.errors import JobError, ModelError, PuGeoError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.runs import models, training
 from pu_geo.runs import train_job as train_task
+from pu_geo.runs.actions import ApplyModel, Train
 from pu_geo.runs.training import TrainingRequest
 from pu_geo.store import events
 from pu_geo.store.layout import Layout
@@ -59,22 +61,21 @@ def test_too_many_are_refused_before_anything_starts(clicked: Layout) -> None:
     assert training.why_not(clicked, "ncpu", 3) is None
     assert "4 held-out clicks would leave 4 of 8" in str(training.why_not(clicked, "ncpu", 4))
     with pytest.raises(TrainingError, match="4 held-out clicks"):
-        training.start(clicked, TrainingRequest("ncpu", "quick", hold_out=4))
+        jobs.start(clicked, Train("ncpu", "quick", hold_out=4))
     assert not jobs.all_jobs(clicked)
 
 
-def test_a_job_keeps_the_request_as_plain_values(clicked: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[dict[str, object]] = []
-    monkeypatch.setattr(jobs, "start", lambda layout, task, args: asked.append(args) or "id")
-    request = TrainingRequest("ncpu", "quick", 7, {"epochs": "3"}, None, 3)
-    training.start(clicked, request)
-    training.start(clicked, TrainingRequest("ncpu", "quick"))
+def test_a_job_keeps_the_request_as_plain_values(clicked: Layout, started: list[tuple[str, dict[str, Any]]]) -> None:
+    request = Train("ncpu", "quick", seed=7, overrides={"epochs": "3"}, hold_out=3)
+    jobs.start(clicked, request)
+    jobs.start(clicked, Train("ncpu", "quick"))
+    asked = [args for _, args in started]
     assert asked[0] == {
         "method": "ncpu", "preset": "quick", "seed": 7, "overrides": {"epochs": "3"}, "types_from": None, "hold_out": 3,
         "feature_set": "", "devices": 1,
     }  # fmt: skip
     assert asked[1]["hold_out"] == 0
-    assert TrainingRequest(**json.loads(json.dumps(asked[0]))) == request
+    assert Train(**json.loads(json.dumps(asked[0]))) == request
 
 
 def test_types_come_from_answers_grades_and_attributes_of_damaged_buildings(clicked: Layout) -> None:
@@ -100,7 +101,11 @@ def test_a_training_goes_on_with_another_number_of_devices_that_its_method_takes
     folders = {}
     for method in ("ncpu", "linear"):
         request = TrainingRequest(
-            method, "quick", 3, {"epochs": 5} if method == "ncpu" else {}, devices=2 if method == "ncpu" else 1
+            method,
+            "quick",
+            seed=3,
+            overrides={"epochs": 5} if method == "ncpu" else {},
+            devices=2 if method == "ncpu" else 1,
         )
         folders[method] = unheld_job(project, "train", request.as_args())
         events.append(folders[method], "failed", {"problem": "No memory.", "hint": "Get some."})
@@ -161,13 +166,12 @@ def test_a_job_gets_the_path_of_a_model_and_a_bad_file_starts_none(
     with monkeypatch.context() as patch:
         patch.setattr(jobs, "start", lambda _, *job: job)
         path = str(models.export(layout, run_id, str(tmp_path / "good.zip"))["out"])
-        started = models.start_apply(layout, f" {path} ")
-        assert started == ("apply_model", {"path": path})
+        assert jobs.start(layout, ApplyModel(f" {path} "))[0].args(layout) == {"path": path}
     (tmp_path / "m.zip").write_bytes(b"\x80\x04hello")
     n_jobs = len(jobs.all_jobs(layout))
     for path, words in ((str(tmp_path / "m.zip"), "pickle"), (" ", "No model file was named")):
-        with pytest.raises(ModelError, match=words):
-            models.start_apply(layout, path)
+        with pytest.raises(PuGeoError, match=words):
+            jobs.start(layout, ApplyModel(path))
     assert len(jobs.all_jobs(layout)) == n_jobs
 
 

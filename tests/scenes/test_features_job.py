@@ -189,7 +189,7 @@ def test_sensor_groups_are_matched_in_optical_columns_alone(project: Layout, mon
 @pytest.mark.slow
 def test_buildings_with_none_of_the_layers_are_not_assessed(run: CommandLine, project: Layout, tmp_path: Path) -> None:
     _, lacks = with_layers(project, seed=4, missing=0.25)
-    made = run.json("features", project.folder, "--maker", "layers", "--layers", "sar-post", "--views", 3, "--use")
+    made = run.json("add-features", project.folder, "layers", "--layers", "sar-post", "--views", 3, "--use")
     assert f"{lacks.sum()} in sar-post. {lacks.sum()} have none of the layers" in made["layers_lacking"]
     gone = {f"b{row}" for row in np.flatnonzero(lacks)}
     facts = facts_of(project, run.json("rank", project.folder)["run_id"])
@@ -212,7 +212,7 @@ def test_buildings_with_none_of_the_layers_are_not_assessed(run: CommandLine, pr
 @pytest.mark.slow
 def test_layers_may_come_in_another_order(run: CommandLine, project: Layout, tmp_path: Path) -> None:
     _, lacks = with_layers(project)
-    made = run.json("features", project.folder, "--maker", "layers", "--layers", "pre+post, sar-post", "--views", 3, "--use")
+    made = run.json("add-features", project.folder, "layers", "--layers", "pre+post, sar-post", "--views", 3, "--use")
     assert f"{lacks.sum()} in sar-post" in made["layers_lacking"]
     run_id = run.json("train", project.folder)["run_id"]
     assert made["layers_lacking"] in facts_of(project, run_id).warnings
@@ -279,7 +279,7 @@ def test_shared_features_carry_a_model_to_another_project(chipped: Layout, other
     assert fingerprint(makers[0]) == fingerprint(makers[1])
     assert not np.array_equal(makers[0].band_mean, makers[1].band_mean)
     short = {"epochs": "2", "max_steps": "4", "batch_size": "10"}
-    args = TrainingRequest("ncpu", "quick", 0, short, None, 0, name).as_args()
+    args = TrainingRequest("ncpu", "quick", overrides=short, feature_set=name).as_args()
     run_id = str(train_task.train(job_of(chipped, "train"), **args)["run_id"])
     assert facts_of(chipped, run_id).feature_maker["holds_imagery"] is False
     words = run_card.as_markdown(run_card.card(chipped, run_id))

@@ -16,6 +16,7 @@ from small_parts import job_of
 from pu_geo.errors import ImageryError, JobCancelled, PuGeoError
 from pu_geo.lifecycle import projects
 from pu_geo.scenes import layers, preparation
+from pu_geo.scenes.actions import AddXbd
 from pu_geo.scenes.chip_job import prepare
 from pu_geo.scenes.footprints_job import add_footprints
 from pu_geo.scenes.scenes_job import add_scenes, add_xbd
@@ -107,7 +108,7 @@ def test_a_folder_without_xbd_or_a_place_is_refused_and_a_job_stops_when_asked(j
         with pytest.raises(ImageryError, match=words):
             add_xbd(job, folder=str(folder))
     with pytest.raises(PuGeoError, match="No xBD folder"):
-        preparation.start_adding_xbd(job.layout, " ")
+        AddXbd(" ")
     pair(tmp_path / "x", "a_00000001", 400_000, n=0)
     with pytest.raises(ImageryError, match="too few"):
         add_xbd(job, folder=str(tmp_path / "x"))

@@ -13,6 +13,7 @@ import streamlit as st
 
 from pu_geo import jobs, wording
 from pu_geo.maps import areas, thresholds
+from pu_geo.maps.actions import AddAreas
 from pu_geo.scenes import preparation
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
@@ -81,8 +82,9 @@ def _add(layout: Layout) -> None:
         st.caption(texts.AREAS_OF.format(layer=frame.plain(name), n=n))
     path = st.text_input(texts.AREA_FILE, placeholder=texts.AREA_FILE_EXAMPLE, key="areas-path")
     layer = st.text_input(texts.AREA_LAYER, texts.AREA_LAYER_USUAL, key="areas-layer", help=texts.AREA_LAYER_HELP)
-    add = partial(areas.start_adding_areas, layout, path, layer)
-    frame.button(texts.ADD_LAYER, add, key="add-areas", disabled=not (path and layer))
+    frame.button(
+        texts.ADD_LAYER, lambda: jobs.start(layout, AddAreas(path, layer)), key="add-areas", disabled=not (path and layer)
+    )
 
 
 def _figure(found: Mapping[str, Any], behind: Background | None) -> go.Figure:

@@ -15,6 +15,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pu_geo import jobs, wording
 from pu_geo.lifecycle import projects
 from pu_geo.maps import exporting
+from pu_geo.maps.actions import Publish
 from pu_geo.maps.damage_map import DamageMap
 from pu_geo.store import chosen as choices
 from pu_geo.store import contents, run_names, store, versions
@@ -100,8 +101,8 @@ def _confirm(run_id: str, shown: DamageMap) -> None:
 def _start(layout: Layout, run_id: str, threshold: float, *fields: str) -> None:
     """Start the export with what the dialog's fields, of formats and of profiles, hold at the click."""
     formats, profiles, local = (st.session_state.get(key) for key in (*fields, "local_coordinates"))
-    args = exporting.publish_arguments(layout, run_id, threshold, formats or [], profiles or [], local=bool(local))
-    jobs.start(layout, "publish", args)
+    asked = Publish(formats or [], profiles=profiles or [], run=run_id, threshold=threshold, local=bool(local))
+    jobs.start(layout, asked)
     _close()
     st.session_state["damage-tab"] = texts.TAB_EXPORT
 

@@ -10,8 +10,11 @@ import plotly.graph_objects as go
 import streamlit as st
 from numpy.typing import NDArray
 
+from pu_geo import jobs
+from pu_geo.explore import actions as cluster_actions
 from pu_geo.explore import clusters, exploring
 from pu_geo.explore.clusters import Cluster, Inspected
+from pu_geo.jobs.actions import limits
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
@@ -60,11 +63,13 @@ def _next_run(layout: Layout) -> None:
 
 def _start(layout: Layout, run_id: str, is_busy: bool) -> None:
     number, go = st.columns(2, vertical_alignment="bottom")
-    number.number_input(texts.NUMBER, 0, 500, 0, key="cluster-k", help=texts.NUMBER_HELP)
+    number.number_input(
+        texts.NUMBER, value=0, key="cluster-k", help=texts.NUMBER_HELP, **limits(cluster_actions.Cluster, "k")
+    )
     label = texts.CLUSTER_AGAIN if clusters.is_clustered(layout, run_id) else texts.START_CLUSTERING
     frame.press(
         label,
-        lambda: clusters.start(layout, run_id, k=int(st.session_state["cluster-k"])),
+        lambda: jobs.start(layout, cluster_actions.Cluster(int(st.session_state["cluster-k"]), run=run_id)),
         key="cluster-start",
         icon=":material/bubble_chart:",
         disabled=is_busy,

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pu_geo import jobs
 from pu_geo.answers import labeling
 from pu_geo.explore import exploring, outliers
+from pu_geo.explore.actions import FindOutliers
 from pu_geo.explore.outliers import Suspect
 from pu_geo.records import Label
 from pu_geo.store.layout import Layout
@@ -38,7 +40,7 @@ def draw(layout: Layout, run_id: str) -> None:
         with st.container(horizontal=True):
             frame.press(
                 texts.SEARCH_AGAIN if is_searched else texts.SEARCH_OUTLIERS,
-                lambda: outliers.start(layout, run_id),
+                lambda: jobs.start(layout, FindOutliers(run=run_id)),
                 key="outliers-start",
                 icon=":material/manage_search:",
                 disabled=is_busy,

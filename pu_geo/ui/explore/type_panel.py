@@ -8,8 +8,11 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
+from pu_geo import jobs
 from pu_geo.explore import discovering, exploring
+from pu_geo.explore.actions import Discover
 from pu_geo.explore.discovering import Group, Proposal
+from pu_geo.jobs.actions import limits
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
@@ -52,10 +55,18 @@ def _draw_start(layout: Layout) -> None:
         frame.link("annotate", texts.MARK_BUILDINGS)
         return
     number, seeds = st.columns(2, vertical_alignment="bottom")
-    n_groups = number.number_input(texts.GROUPS, 0, 200, _AS_SUGGESTED, key="types-groups", help=texts.GROUPS_HELP)
-    seeds.number_input(texts.TRAININGS, 1, 20, discovering.N_SEEDS, key="types-seeds", help=texts.TRAININGS_HELP)
-    frame.press(texts.SEARCH_TYPES, lambda: discovering.start(
-            layout, n_groups=int(st.session_state["types-groups"]) or None, n_seeds=int(st.session_state["types-seeds"])
+    n_groups = number.number_input(
+        texts.GROUPS, 0, limits(Discover, "n_groups")["max_value"], _AS_SUGGESTED, key="types-groups", help=texts.GROUPS_HELP
+    )
+    seeds.number_input(
+        texts.TRAININGS,
+        value=discovering.N_SEEDS,
+        key="types-seeds",
+        help=texts.TRAININGS_HELP,
+        **limits(Discover, "n_seeds"),
+    )
+    frame.press(texts.SEARCH_TYPES, lambda: jobs.start(
+            layout, Discover(int(st.session_state["types-groups"]) or None, n_seeds=int(st.session_state["types-seeds"]))
         ), icon=":material/category:", key="types-start", disabled=n_groups == 1)  # fmt: skip
     if n_groups == 1:
         st.caption(texts.ONE_GROUP)

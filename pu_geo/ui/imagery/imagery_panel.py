@@ -19,10 +19,12 @@ from pu_geo.jobs import JobView, tasks
 from pu_geo.lifecycle import projects, removing
 from pu_geo.records import Scene
 from pu_geo.scenes import features, layers, preparation, scene_files, scene_pair
+from pu_geo.scenes.actions import AddAoi, AddFootprints, AddGrid, AddLayer, AddScenes, AddXbd, Align, Chip, Relink
 from pu_geo.scenes.features import FeatureSets
 from pu_geo.scenes.preparation import Outlines, Overview
 from pu_geo.scenes.scene_files import LostFiles
 from pu_geo.scenes.scene_pair import Pair, Step
+from pu_geo.store import contents, store
 from pu_geo.store.contents import MAX_MB
 from pu_geo.store.layout import RCF, SHARED, Layout
 from pu_geo.store.removals import Kind
@@ -73,7 +75,7 @@ def main_action(layout: Layout, step: Step, is_running: bool) -> None:
             label=texts.ADD_FOOTPRINTS, is_main=True, disabled=is_running,
         )  # fmt: skip
     elif step == "align":
-        _button(texts.ALIGN, "main-align", partial(jobs.start, layout, "align", {}), is_running, is_main=True)
+        _button(texts.ALIGN, "main-align", partial(jobs.start, layout, Align()), is_running, is_main=True)
     else:
         label = texts.CUT if preparation.overview(layout).chips is None else texts.CUT_AGAIN
         _button(label, "main-chip", partial(_cut, layout), is_running, is_main=True)
@@ -214,7 +216,7 @@ def _add_named_scenes(layout: Layout) -> None:
 
 def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> None:
     bands, crs, pixel_m = _special()
-    preparation.start_adding_scenes(layout, pre, post, bands=preparation.bands_in(bands), crs=crs, pixel_m=pixel_m)
+    jobs.start(layout, AddScenes(pre, post, bands=bands, crs=crs, pixel_m=pixel_m))
 
 
 def _uploader(label: str, kinds: Sequence[str], key: str, *, several: bool = False) -> bool:
@@ -263,7 +265,7 @@ def _xbd(layout: Layout, is_running: bool) -> None:
         file_picker.browse_button("xbd-picker", texts.BROWSE_XBD, "folders", file_picker.into_field("xbd_folder"))
         _button(
             texts.ADD_XBD, "add-xbd",
-            lambda: preparation.start_adding_xbd(layout, _field("xbd_folder"), chosen=_field("xbd_chosen")),
+            lambda: jobs.start(layout, AddXbd(_field("xbd_folder"), chosen=_field("xbd_chosen"))),
             is_running, is_main=bool(_field("xbd_folder")),
         )  # fmt: skip
 
@@ -407,10 +409,11 @@ def _add_layer_form(layout: Layout, overview: Overview, is_running: bool) -> Non
 
 
 def _add_layer(layout: Layout) -> None:
-    layers.start_adding(
-        layout, _field("layer_name"), preparation.paths_in(_field("layer_paths")), when=_field("layer_when") or "post",
-        kind=_field("layer_kind") or "other", nodata=_field("layer_nodata"),
-    )  # fmt: skip
+    name, paths = _field("layer_name").strip(), preparation.paths_in(_field("layer_paths"))
+    layers.check_name(name)
+    is_here = name in {one.name for one in store.call(layout, contents.layers)}
+    when, kind = (None, None) if is_here else (_field("layer_when") or "post", _field("layer_kind") or "other")
+    jobs.start(layout, AddLayer(name, paths, when=when, kind=kind, nodata=_field("layer_nodata")))  # type: ignore[arg-type]
 
 
 # Scene files that are missing or changed
@@ -450,7 +453,7 @@ def _lost_group(layout: Layout, group: LostFiles, is_running: bool) -> None:
         )  # fmt: skip
         _button(
             texts.RELINK_FOLDER if group.is_folder else texts.RELINK, f"{key}-relink",
-            lambda: scene_files.start_relinking(layout, group.old, _field(f"{key}-path")), is_running,
+            lambda: jobs.start(layout, Relink(group.old, _field(f"{key}-path"))), is_running,
             is_main=bool(_field(f"{key}-path")),
         )  # fmt: skip
 
@@ -628,18 +631,13 @@ def _add_footprint_upload(layout: Layout) -> None:
 
 
 def _start_footprints(layout: Layout, path: str) -> None:
-    preparation.start_adding_footprints(layout, path, crs=_field("footprint_crs"))
+    jobs.start(layout, AddFootprints(path, crs=_field("footprint_crs")))
 
 
 def _lay_grid(layout: Layout, is_running: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.number_input(texts.GRID_SIDE, 5, 1000, 30, 5, key="grid_side", width=200, help=texts.GRID_HELP)
-        _button(
-            texts.CREATE_GRID,
-            "add-grid",
-            lambda: preparation.start_laying_grid(layout, float(_field("grid_side"))),
-            is_running,
-        )
+        _button(texts.CREATE_GRID, "add-grid", lambda: jobs.start(layout, AddGrid(float(_field("grid_side")))), is_running)
 
 
 def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
@@ -662,7 +660,7 @@ def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
 
 
 def _set_aoi(layout: Layout) -> None:
-    preparation.start_adding_aoi(layout, path="".join(preparation.paths_in(_field("aoi_path"))[:1]), text=_field("aoi_text"))
+    jobs.start(layout, AddAoi("".join(preparation.paths_in(_field("aoi_path"))[:1]), text=_field("aoi_text")))
 
 
 # Chips
@@ -717,9 +715,8 @@ def _remove_chips(layout: Layout, overview: Overview, known: FeatureSets, is_run
 def _cut(layout: Layout) -> None:
     size_px, bands = int(st.session_state.get("chip_size") or 64), _field("chip_bands")
     has_pre = any(scene.role == "pre" for scene in preparation.overview(layout).scenes)
-    preparation.start_chipping(
-        layout, size_px=size_px, bands=bands or ("auto" if has_pre else "post"), cluster=cluster_field.given(_CLUSTER)
-    )
+    ways = bands or ("auto" if has_pre else "post")
+    jobs.start(layout, Chip(size_px, bands=ways, cluster=cluster_field.given(_CLUSTER)))  # type: ignore[arg-type]
 
 
 def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:

@@ -206,8 +206,8 @@ MAKE_SHARED_HELP = (
 CLUSTER_ABOUT = "Cutting chips and computing features are then done there."
 FEATURES_MORE = "Compute another set from a local weights file, or train one on these chips without labels:"
 FEATURES_COMMANDS = (
-    "pu-geo features {folder} --backbone resnet18 --weights FILE.safetensors --use\n"
-    "pu-geo features {folder} --backbone self-supervised --use"
+    "pu-geo add-features {folder} resnet18 --weights FILE.safetensors --use\n"
+    "pu-geo add-features {folder} self-supervised --use"
 )
 CHIP_SET = "Chips"
 REMOVE_CHIPS, REMOVE_FEATURES = "Remove these chips", "Remove these features"

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import streamlit as st
 
+from pu_geo import jobs
 from pu_geo.methods import catalog
 from pu_geo.runs import feature_comparison as comparison
+from pu_geo.runs.actions import CompareFeatures
 from pu_geo.scenes import features
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
@@ -37,7 +39,8 @@ def draw(layout: Layout) -> None:
             help=texts.COMPARED_METHODS_HELP,
         )
         frame.button(
-            texts.COMPARE_BUTTON, lambda: comparison.start(layout, of, methods), key="compare-features-start", place=button,
+            texts.COMPARE_BUTTON, lambda: jobs.start(layout, CompareFeatures(methods, layers=of == "layers")),
+            key="compare-features-start", place=button,
             icon=":material/balance:", disabled=is_busy or not methods,
         )  # fmt: skip
         job_card.watch_unless_done(layout, "features")

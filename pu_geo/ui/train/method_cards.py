@@ -10,9 +10,11 @@ from typing import Any
 
 import streamlit as st
 
+from pu_geo import jobs
 from pu_geo.methods import catalog
 from pu_geo.runs import training
-from pu_geo.runs.training import DataSummary, TrainingRequest, TypeSource
+from pu_geo.runs.actions import Train
+from pu_geo.runs.training import DataSummary, TypeSource
 from pu_geo.scenes import features
 from pu_geo.scenes.features import FeatureSets
 from pu_geo.store import training_times
@@ -73,7 +75,7 @@ def _card(
     if reason:
         st.caption(f":orange[{reason}]")
     frame.button(
-        texts.TRAIN.format(method=name), lambda: training.start(layout, TrainingRequest(**given)), key=f"start-{card.name}",
+        texts.TRAIN.format(method=name), lambda: jobs.start(layout, Train(**given)), key=f"start-{card.name}",
         place=start, type="primary" if is_recommended else "secondary", disabled=reason is not None,
     )  # fmt: skip
     with progress:
@@ -98,7 +100,7 @@ def _about(card: training.MethodCard) -> None:
 
 
 def _form(card: training.MethodCard, data: DataSummary, known: FeatureSets, sources: Sequence[TypeSource]) -> dict[str, Any]:
-    """Draw the settings of a method, grouped under headings; return what makes a `TrainingRequest` of them."""
+    """Draw the settings of a method, grouped under headings; return what makes a `Train` of them."""
     with st.container(width=_SETTINGS_PX):
         first = st.columns(_COLUMNS_OF_SETTINGS, gap="small")
         preset = first[0].selectbox(texts.PRESET, list(card.presets), key=f"preset-{card.name}")

@@ -6,9 +6,11 @@ from functools import partial
 
 import streamlit as st
 
+from pu_geo import jobs
 from pu_geo.federation import federating
 from pu_geo.lifecycle import projects
 from pu_geo.runs import models
+from pu_geo.runs.actions import ApplyModel
 from pu_geo.scenes import features, preparation
 from pu_geo.store import run_names
 from pu_geo.store.contents import MAX_MB
@@ -56,7 +58,7 @@ def _use(layout: Layout) -> None:
 
     def apply() -> None:
         kept = [path] if given is None else preparation.keep_uploads(layout, [(given.name, given.getbuffer())])
-        models.start_apply(layout, kept[0])
+        jobs.start(layout, ApplyModel(kept[0]))
 
     frame.button(texts.SCORE_ALL, apply, key="apply-model", disabled=not (path.strip() or given))
     job_card.watch(

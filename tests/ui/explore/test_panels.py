@@ -123,7 +123,7 @@ def test_the_job_is_started_with_what_was_chosen(project: Layout, started: list[
     for n_groups in (5, 0):
         app.number_input(key="types-groups").set_value(n_groups).run()
         press(app, "types-start")
-    assert started == [("discover", {"seed": 0, "n_seeds": 3, "n_groups": n}) for n in (5, None)]
+    assert started == [("discover", {"seed": 0, "n_seeds": 3, "n_groups": n, "preset": "quick"}) for n in (5, None)]
     app.number_input(key="types-groups").set_value(1).run()
     assert app.button(key="types-start").disabled
     assert "ask for 2 or more" in words(app)

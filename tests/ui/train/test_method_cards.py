@@ -19,9 +19,7 @@ from pu_geo.store import run_names
 from pu_geo.store.layout import RCF, SHARED, Layout
 
 
-def test_a_training_is_asked_for_as_its_card_was_filled_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[object] = []
-    monkeypatch.setattr(jobs, "start", lambda _, task, args: started.append((task, args)) or "id")
+def test_a_training_is_asked_for_as_its_card_was_filled_in(tmp_path: Path, started: list[object]) -> None:
     layout = set_project(tmp_path, n_clicks=60)
     app = show("train", layout)
     assert app.toggle(key="compare-features").label.startswith("Compare features")

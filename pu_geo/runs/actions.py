@@ -1,0 +1,100 @@
+"""What a person asks of trainings: a ranking, a training, scores by a model that came, and a comparison of features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from pathlib import Path
+from typing import Any
+
+from pu_geo.jobs.actions import REQUIRED, Action, PathOrText, absolute
+from pu_geo.jobs.tasks import Task
+from pu_geo.methods import catalog
+from pu_geo.methods.catalog import TrainingRequest
+from pu_geo.methods.settings import setting
+from pu_geo.runs import feature_comparison, training
+from pu_geo.store.layout import Layout
+from pu_geo.training import model_files
+
+
+@dataclass(frozen=True)
+class Rank(Action):
+    """Rank all buildings with the instant ranker; makes a run."""
+
+    task = Task("pu_geo.runs.train_job:rank", "Ranking", screen="train", panel="methods", needs_torch=True)
+    feature_set: str = setting("", catalog.FEATURES_HELP, flag="--features", metavar="NAME")
+
+
+@dataclass(frozen=True)
+class Train(TrainingRequest, Action):
+    """Train a method and score all buildings; makes a run."""
+
+    task = Task(
+        "pu_geo.runs.train_job:train",
+        "Training",
+        screen="train",
+        panel="methods",
+        needs_torch=True,
+        needs_device=True,
+        can_pause=True,
+    )
+
+    @property
+    def title(self) -> str:
+        return f"Training {catalog.name_within(self.method)}"
+
+    def args(self, layout: Layout) -> Mapping[str, Any]:
+        """Return what a job keeps, after checking what can be checked at once. Raises as `training.require`."""
+        training.require(layout, self)
+        return self.as_args()
+
+
+@dataclass(frozen=True)
+class ApplyModel(Action):
+    """Score all buildings of a project by a model file, or by the newest model of another copy of it; makes a run."""
+
+    task = Task(
+        "pu_geo.runs.apply_model_job:apply_model",
+        "Scoring with a model",
+        screen="train",
+        panel="model",
+        needs_torch=True,
+        needs_device=True,
+    )
+    path: PathOrText = setting(REQUIRED, "", read=absolute, metavar="FILE", is_positional=True, noun="model file")
+
+    def args(self, layout: Layout) -> Mapping[str, Any]:
+        """Return the path. Raises ModelError for a file that holds no model, or is damaged."""
+        if not Path(str(self.path)).is_dir():
+            model_files.read(Path(str(self.path)))
+        return super().args(layout)
+
+
+@dataclass(frozen=True)
+class CompareFeatures(Action):
+    """Compare feature sets, or what each layer adds: how high your own clicks rank while held out. Chooses nothing."""
+
+    task = Task(
+        "pu_geo.runs.compare_features_job:compare_features",
+        "Comparing features or layers",
+        screen="train",
+        panel="features",
+        needs_torch=True,
+        needs_device=True,
+    )
+    methods: Sequence[str] | str = setting(
+        ",".join(feature_comparison.METHODS),
+        "short names of methods, and ranker",
+        read=lambda given: list(
+            dict.fromkeys(filter(None, given.replace(" ", "").split(",") if isinstance(given, str) else given))
+        ),
+        metavar="A,B",
+    )
+    _: KW_ONLY
+    layers: bool = setting(False, "what each layer adds: all of them against all without each one")
+
+    def args(self, layout: Layout) -> Mapping[str, Any]:
+        """Return what the job takes. Raises as `feature_comparison.require`."""
+        of = "layers" if self.layers else "features"
+        feature_comparison.require(layout, of, self.methods)
+        return {"of": of, "methods": self.methods}
