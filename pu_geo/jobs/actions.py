@@ -100,7 +100,7 @@ def run_name(run: RunName) -> str:
 def described(action: type[Action]) -> str:
     """Return what an action does, its settings, and what comes of it, as the docstring of a method."""
     summary, _, rest = inspect.cleandoc(action.__doc__ or "").partition("\n\nReturns:")
-    lines = [f"    {item.name}: {item.metadata['help']}." for item in fields(action) if item.metadata["help"]]
+    lines = [f"    {item.name}: {item.metadata['help'].rstrip('.')}." for item in fields(action) if item.metadata["help"]]
     settings = "\n".join(["\n\nArgs:", *lines]) if lines else ""
     return f"{summary}{settings}" + (f"\n\nReturns:{rest}" if rest else "")
 
