@@ -13,15 +13,16 @@ may lie beyond it: it is searched for again further out, and never trusted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.geo.raster.mosaic import Mosaic, Report, columns_of, report_strip, row_order
+from pu_geo.geo.raster.mosaic import Mosaic, Report, Ring, Shown, passes, report_strip
 from pu_geo.records import Grid
 
 Floats = NDArray[np.float64]
@@ -118,81 +119,20 @@ def estimate_shifts(
     shrink = 2 ** max(0, round(math.log2(WORK_M / grid.gsd_m)))
     work_m = grid.gsd_m * shrink
     middle = (windows[:, :2] + windows[:, 2:] / 2) / shrink
-    views = [EdgeView(mosaic, shrink) for mosaic in (pre, post)]
-    coarse = _scene_shift(views, middle, work_m)
+    views = Worked(pre, shrink), Worked(post, shrink)
+    coarse, noise = _scene_shift(views, middle, work_m)
     if coarse is None:
         return nothing
     reach, far = max(3, math.ceil(REACH_M / work_m)), max(4, math.ceil(FAR_REACH_M / work_m))
     size = _window_sizes(windows[:, 2:].max(axis=1) / shrink, reach)
-    strip_rows = max(mosaic.preferred_block_rows for mosaic in (pre, post))
-    search = Search(middle, size, coarse, reach, far, shrink, (views[0].noise, views[1].noise), strip_rows)
-    found, worth = _matched(pre, post, search, report=report, is_cancelled=is_cancelled)
-    return _settle(found + coarse, worth, middle, coarse, grid, shrink)
-
-
-@dataclass(frozen=True)
-class Search:
-    """Where each building is searched for, once the shift of the scene pair is known.
-
-    Attributes:
-        middle: float64 [N, 2], middles of the buildings, worked pixels.
-        size: int64 [N], side of each window, worked pixels.
-        coarse: int64 [2], shift of the scene pair, worked pixels.
-        reach, far: largest shift off that of the first search and of the far one, worked pixels.
-        shrink: grid pixels along the side of a worked pixel.
-        noise: of the edges of pre and of post, see `edge_field`.
-        strip_rows: height of what is read at once, grid pixels, before it is made a multiple of `shrink`.
-    """
-
-    middle: Floats
-    size: Ints
-    coarse: Ints
-    reach: int
-    far: int
-    shrink: int
-    noise: tuple[float, float]
-    strip_rows: int
-
-    @property
-    def held_size(self) -> Ints:
-        """Side of the window that the far search needs, worked pixels, int64 [N]."""
-        return self.size + 2 * max(self.far - self.reach, 0)
-
-    @property
-    def boxes(self) -> Ints:
-        """What windows need of the post scene and, off by the coarse shift, of the pre scene together: [N, 4] in grid
-        pixels.
-        """
-        start = np.rint(self.middle).astype(np.int64) - self.held_size[:, None] // 2
-        low, high = np.minimum(start, start - self.coarse), np.maximum(start, start - self.coarse) + self.held_size[:, None]
-        return np.concatenate([low, high], axis=1) * self.shrink
-
-
-def _matched(
-    pre: Mosaic, post: Mosaic, search: Search, *, report: Report | None, is_cancelled: Callable[[], bool] | None
-) -> tuple[Floats, Floats]:
-    """Match buildings, strip by strip.
-
-    Returns:
-        found, float64 [N, 4, 2], peaks off the coarse shift, NaN for other than the best where one lies at the border;
-        worth, float64 [N], how far the best of them can be trusted, 0..1, -1 where there is no data.
-    """
-    n = len(search.middle)
-    found, worth = np.zeros((n, N_PEAKS, 2)), np.zeros(n)
-    views = [EdgeView(mosaic, search.shrink, noise) for mosaic, noise in zip((pre, post), search.noise, strict=True)]
-    matcher = _Matcher(search, found, worth)
-    with ThreadPoolExecutor(N_THREADS) as pool:
-        waiting: list[Future[None]] = []
-        done = 0
-        for ready, (before, after) in _passes(views, search):
-            for part in waiting:  # matched while the strip after them was read
-                part.result()
+    search = _Search(middle, size, coarse, reach, far, noise, np.zeros((n, N_PEAKS, 2)), np.zeros(n))
+    done = 0
+    with ThreadPoolExecutor(N_THREADS + 2) as pool:
+        for rings, offset, ready in passes(views, search.boxes, pool):
+            list(pool.map(partial(search.match, rings, offset), np.array_split(ready, N_THREADS)))
             done += len(ready)
             report_strip(report, is_cancelled, "alignment", done, n)
-            waiting = [pool.submit(matcher.match, before, after, some) for some in np.array_split(ready, N_THREADS)]
-        for part in waiting:
-            part.result()
-    return found, worth
+    return _settle(search.found + coarse, search.worth, middle, coarse, grid, shrink)
 
 
 def _window_sizes(building: Floats, reach: int) -> Ints:
@@ -202,24 +142,22 @@ def _window_sizes(building: Floats, reach: int) -> Ints:
     return np.array([2 * cv2.getOptimalDFTSize((int(size) + 1) // 2) for size in known], dtype=np.int64)[place]
 
 
-def _scene_shift(views: list[EdgeView], middle: Floats, work_m: float) -> Ints | None:
+def _scene_shift(views: Sequence[Worked], middle: Floats, work_m: float) -> tuple[Ints | None, list[float]]:
     """Find the shift of the scene pair, worked pixels, int64 [2], from the sum of correlations of a sample of windows.
 
     Ours. A sum finds what windows have in common even where none is sure by itself: those that fit by chance alone add
-    up to sqrt(n) standard deviations. Sets the noise of both views.
+    up to sqrt(n) standard deviations.
 
     Returns:
-        None if the windows have nothing in common up to the largest reach.
+        The shift, None if the windows have nothing in common up to the largest reach; and the noise of each mosaic's edges.
     """
     cells = np.unique(np.floor(middle[:, ::-1] / SAMPLE_PX).astype(np.int64), axis=0)[:, ::-1] * SAMPLE_PX
     corners = cells[np.unique(np.linspace(0, len(cells) - 1, N_SAMPLES).astype(np.int64))]
-    samples = [[view.read(int(x), int(y), SAMPLE_PX, SAMPLE_PX) for x, y in corners] for view in views]
-    for view, pictures in zip(views, samples, strict=True):
-        view.noise = noise_of([gray for gray, _ in pictures], [valid for _, valid in pictures])
-    fields = [
-        [edge_field(gray, valid, view.noise) for gray, valid in pictures]
-        for view, pictures in zip(views, samples, strict=True)
-    ]
+    noise, fields = [], []
+    for view in views:
+        samples = [view.read(col, row, SAMPLE_PX) for col, row in corners.tolist()]
+        noise.append(noise_of([gray for gray, _ in samples], [valid for _, valid in samples]))
+        fields.append([edge_field(gray, valid, noise[-1]) for gray, valid in samples])
     best, shift = MIN_IN_COMMON, None
     for reach_m in SCENE_REACHES_M:
         reach = min(max(4, math.ceil(reach_m / work_m)), SAMPLE_PX // 4)
@@ -229,48 +167,112 @@ def _scene_shift(views: list[EdgeView], middle: Floats, work_m: float) -> Ints |
         shifts, heights = peaks(total)
         if heights[0, 0] >= best and not at_border(shifts, reach)[0, 0]:
             best, shift = heights[0, 0], np.asarray(np.rint(shifts[0, 0]), dtype=np.int64)
-    return shift
-
-
-def _passes(views: list[EdgeView], search: Search) -> Iterator[tuple[Ints, list[HeldEdges]]]:
-    """Go down the grid strip by strip; yield the buildings whose windows are complete, and the edges held of each view."""
-    grid, shrink, boxes = views[0].mosaic.grid, views[0].shrink, search.boxes
-    left, right = columns_of(boxes, grid)
-    for view in views:
-        view.col = left // shrink
-        view.width = max(1, min(-(-right // shrink), grid.width // shrink) - view.col)
-    for keep_from, first, stop, ready in row_order(boxes, grid, -(-search.strip_rows // shrink) * shrink):
-        if stop - first >= shrink:
-            for view in views:
-                view.advance(keep_from // shrink, first // shrink, stop // shrink)
-        yield ready, [view.held for view in views]
+    return shift, noise
 
 
 @dataclass(frozen=True)
-class _Matcher:
-    """Matches buildings whose windows are within the held edges, and writes what it finds into their rows.
+class Worked:
+    """A mosaic in worked pixels: gray values of red and green, which haze dims less than blue.
+
+    A worked pixel holds data where all of its pixels do.
 
     Attributes:
-        found, worth: of all buildings, [N, 4, 2] and [N], see `_matched`.
+        shrink: grid pixels along the side of a worked pixel.
     """
 
-    search: Search
+    mosaic: Mosaic
+    shrink: int
+    n_bands: int = 1
+    shown_type: type[np.uint8 | np.uint32] = np.uint8
+
+    @property
+    def grid(self) -> Grid:
+        grid = self.mosaic.grid
+        return replace(grid, width=grid.width // self.shrink, height=grid.height // self.shrink)
+
+    @property
+    def preferred_block_rows(self) -> int:
+        return -(-self.mosaic.preferred_block_rows // self.shrink)
+
+    @property
+    def preferred_block_columns(self) -> int:
+        return -(-self.mosaic.preferred_block_columns // self.shrink)
+
+    def piece_bytes(self, width: int, height: int) -> int:
+        """Return the memory that `read_into` takes, as `Mosaic.piece_bytes`."""
+        width, height = width * self.shrink, height * self.shrink
+        return self.mosaic.piece_bytes(width, height) + width * height * 4
+
+    def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> Shown:
+        """Fill `picture`, uint8 [height, width, 1], as `Mosaic.read_into` does; return 1 where there is data, else 0."""
+        height, width = picture.shape[:2]
+        pixels = np.empty((height * self.shrink, width * self.shrink, 3), dtype=np.uint8)
+        shown = self.mosaic.read_into(pixels, col * self.shrink, row * self.shrink)
+        gray = cv2.addWeighted(pixels[..., 0], 0.5, pixels[..., 1], 0.5, 0.0)
+        picture[..., 0] = cv2.resize(gray, (width, height), interpolation=cv2.INTER_AREA)
+        return np.asarray((shown.reshape(height, self.shrink, width, self.shrink) > 0).all(axis=(1, 3)), dtype=np.uint8)
+
+    def read(self, col: int, row: int, side: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Read a square: gray values, uint8 [side, side], and which pixels hold data."""
+        picture = np.empty((side, side, 1), dtype=np.uint8)
+        valid = self.read_into(picture, col, row) > 0
+        return picture[..., 0], valid
+
+
+@dataclass(frozen=True)
+class _Search:
+    """Where each building is searched for, once the shift of the scene pair is known, and what is found there.
+
+    Attributes:
+        middle: float64 [N, 2], middles of the buildings, worked pixels.
+        size: int64 [N], side of each window, worked pixels.
+        coarse: int64 [2], shift of the scene pair, worked pixels.
+        reach, far: largest shift off that of the first search and of the far one, worked pixels.
+        noise: of the edges of pre and of post, see `edge_field`.
+        found: float64 [N, 4, 2], peaks off the coarse shift, NaN for other than the best where one lies at the border.
+        worth: float64 [N], how far the best of them can be trusted, 0..1, -1 where there is no data.
+    """
+
+    middle: Floats
+    size: Ints
+    coarse: Ints
+    reach: int
+    far: int
+    noise: Sequence[float]
     found: Floats
     worth: Floats
 
-    def match(self, pre: HeldEdges, post: HeldEdges, rows: Ints) -> None:
-        search, reach, far = self.search, self.search.reach, self.search.far
+    @cached_property
+    def held_size(self) -> Ints:
+        """Side of the window that the far search needs, worked pixels, int64 [N]."""
+        return self.size + 2 * max(self.far - self.reach, 0)
+
+    @cached_property
+    def starts(self) -> Ints:
+        """Corner of each window in the post scene, worked pixels, int64 [N, 2]."""
+        return np.rint(self.middle).astype(np.int64) - self.held_size[:, None] // 2
+
+    @cached_property
+    def boxes(self) -> Ints:
+        """What windows and the pixels beside them need of both scenes together, int64 [N, 4]."""
+        low, high = self.starts - np.maximum(self.coarse, 0) - 1, self.starts - np.minimum(self.coarse, 0) + 1
+        return np.concatenate([low, high + self.held_size[:, None]], axis=1)
+
+    def match(self, rings: Sequence[Ring], offset: int, rows: Ints) -> None:
+        """Match buildings whose windows the rings of pre and post hold, and write what is found into their rows."""
+        reach, far = self.reach, self.far
         surfaces = np.empty((len(rows), 2 * reach + 1, 2 * reach + 1), dtype=np.float32)
         is_covered = np.zeros(len(rows), dtype=bool)
-        off_x, off_y = search.coarse.tolist()
-        places = np.rint(search.middle[rows]).astype(np.int64).tolist()
         windows = []
-        for k, ((x, y), size) in enumerate(zip(places, search.held_size[rows].tolist(), strict=True)):
-            is_covered[k] = pre.covers(x - off_x, y - off_y) and post.covers(x, y)
-            left, top = x - size // 2, y - size // 2
-            before, after = pre.cut(left - off_x, top - off_y, size), post.cut(left, top, size)
+        for k, row in enumerate(rows.tolist()):
+            size, start = int(self.held_size[row]), self.starts[row]
+            (before, has_pre), (after, has_post) = (
+                self._edges(ring, offset, at, size, noise)
+                for ring, at, noise in zip(rings, (start - self.coarse, start), self.noise, strict=True)
+            )
+            is_covered[k] = has_pre and has_post
             windows.append((before, after))
-            edge = (size - int(search.size[rows[k]])) // 2
+            edge = (size - int(self.size[row])) // 2
             inner = np.s_[edge : size - edge, edge : size - edge]
             surfaces[k] = correlation(before[inner], after[inner], reach)
         shifts, heights = peaks(surfaces)
@@ -281,6 +283,15 @@ class _Matcher:
             if sure[0] >= GOOD and np.abs(shift[0, 0]).max() >= reach - 1:
                 shifts[k], worth[k] = shift[0], sure[0]
         self.found[rows], self.worth[rows] = shifts, np.where(is_covered, worth, -1.0)
+
+    def _edges(self, ring: Ring, offset: int, start: Ints, size: int, noise: float) -> tuple[NDArray[np.int8], bool]:
+        """Return the edges of a square of worked pixels, int8 [size, size, 2], and whether its middle has data."""
+        low, high = start - 1, start + size + 1  # the pixels beside it decide the edges at its border
+        inside = np.clip([low, high], 0, [ring.mosaic.grid.width, ring.mosaic.grid.height])
+        picture, shown = ring.cut(inside.ravel().tolist(), offset)
+        beyond = np.stack([inside[0] - low, high - inside[1]])[:, ::-1].T.tolist()
+        gray, valid = np.pad(picture[..., 0], beyond), np.pad(shown > 0, beyond)
+        return edge_field(gray, valid, noise)[1:-1, 1:-1], bool(valid[size // 2 + 1, size // 2 + 1])
 
     @staticmethod
     def _judge(shifts: Floats, trust: Floats, reach: int) -> Floats:
@@ -446,87 +457,6 @@ def trust(heights: NDArray[np.float64], by_chance: float = BY_CHANCE) -> NDArray
     """
     ratio = np.divide(heights[:, 1], heights[:, 0], out=np.ones(len(heights)), where=heights[:, 0] > 0)
     return np.clip((0.95 - ratio) / 0.5, 0.0, 1.0) * np.clip((heights[:, 0] - by_chance) / 2.0, 0.0, 1.0)
-
-
-# Edges held while a mosaic is read
-
-
-@dataclass(frozen=True)
-class HeldEdges:
-    """What an `EdgeView` holds at one moment; a later `advance` does not touch it.
-
-    Attributes:
-        col, row: first worked column and row held.
-        edges: int8 [rows, width, 2].
-        valid: bool [rows, width].
-    """
-
-    col: int
-    row: int
-    edges: NDArray[np.int8]
-    valid: NDArray[np.bool_]
-
-    def cut(self, x: int, y: int, size: int) -> NDArray[np.int8]:
-        """Cut a square of edges, int8 [size, size, 2]; 0 beyond what is held."""
-        x, y = x - self.col, y - self.row
-        height, width = self.valid.shape
-        if x >= 0 and y >= 0 and x + size <= width and y + size <= height:
-            return self.edges[y : y + size, x : x + size]
-        out = np.zeros((size, size, 2), dtype=np.int8)
-        part = self.edges[max(y, 0) : max(y + size, 0), max(x, 0) : max(x + size, 0)]
-        out[max(-y, 0) : max(-y, 0) + part.shape[0], max(-x, 0) : max(-x, 0) + part.shape[1]] = part
-        return out
-
-    def covers(self, x: int, y: int) -> bool:
-        """Return whether a pixel has data."""
-        height, width = self.valid.shape
-        x, y = x - self.col, y - self.row
-        return 0 <= x < width and 0 <= y < height and bool(self.valid[y, x])
-
-
-@dataclass
-class EdgeView:
-    """Rows of one mosaic, averaged to worked pixels and turned into edges, that windows still need.
-
-    Attributes:
-        col, width: first worked column held, and how many.
-        held: the rows of edges.
-    """
-
-    mosaic: Mosaic
-    shrink: int
-    noise: float = MIN_NOISE
-    col: int = 0
-    width: int = 0
-    held: HeldEdges = HeldEdges(0, 0, np.zeros((0, 0, 2), dtype=np.int8), np.zeros((0, 0), dtype=bool))
-    _last_gray: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.uint8))
-
-    def read(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Read a window given in worked pixels: gray values of red and green, which haze dims less than blue; and
-        validity.
-        """
-        picture, valid = self.mosaic.read(*(self.shrink * value for value in (col, row, width, height)))
-        gray = cv2.addWeighted(picture[0], 0.5, picture[1], 0.5, 0.0)
-        if self.shrink == 1:
-            return np.asarray(gray, dtype=np.uint8), valid
-        small = np.asarray(cv2.resize(gray, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
-        if valid.all():
-            return small, np.ones((height, width), dtype=bool)
-        return small, np.asarray(valid.reshape(height, self.shrink, width, self.shrink).all(axis=(1, 3)))
-
-    def advance(self, keep_from: int, start: int, stop: int) -> None:
-        """Forget rows above `keep_from`, then read rows `start` to `stop`; edges across the seam are found, too."""
-        gray, valid = self.read(self.col, start, self.width, stop - start)
-        old, n = self.held, len(self._last_gray)
-        if len(old.valid) and old.row + len(old.valid) == start:
-            joined = np.concatenate([self._last_gray, gray])
-            edges = edge_field(joined, np.concatenate([old.valid[-n:], valid]), self.noise)
-            first = min(max(keep_from - old.row, 0), len(old.valid) - 1)
-            edges = np.concatenate([old.edges[first:-1], edges[n - 1 :]])  # the last row held did not know the one below it
-            self.held = HeldEdges(self.col, old.row + first, edges, np.concatenate([old.valid[first:], valid]))
-        else:
-            self.held = HeldEdges(self.col, start, edge_field(gray, valid, self.noise), valid)
-        self._last_gray = gray[-2:]
 
 
 # Neighbors: who could not be measured, or stands alone, learns from them

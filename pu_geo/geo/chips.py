@@ -18,14 +18,13 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import ShapeError
-from pu_geo.geo.raster.mosaic import Mosaic, Report, Ring, Shown, panels, passes, report_strip
+from pu_geo.geo.raster.mosaic import Mosaic, Report, Ring, Shown, passes, report_strip
 from pu_geo.records import Grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MIN_FOOTPRINT_PX = 4.0
-HELD_BYTES = 80 * 1024**2  # pixels held back, of all mosaics together, for chips that are not yet complete
 MAX_HELD_PX = 2048  # windows with a longer side are read by themselves
 PIECE_PIXELS = 8 * 1024**2
 OPENCV_BANDS = 4  # that `cv2.resize` averages at a time
@@ -236,18 +235,13 @@ class _Chips:
 
 
 def _cut_in_passes(mosaics: Sequence[Mosaic], chips: _Chips, reach: Ints, chosen: Ints) -> Iterator[int]:
-    """Cut the chosen chips, panel by panel and strip by strip, while the next strip is read; yield how many after each."""
-    rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
-    columns = max(mosaic.preferred_block_columns for mosaic in mosaics)
+    """Cut the chosen chips, strip by strip, while the next strip is read; yield how many after each."""
     with ThreadPoolExecutor(N_THREADS + len(mosaics)) as pool:
-        pixel_bytes = sum(mosaic.n_bands + np.dtype(mosaic.shown_type).itemsize for mosaic in mosaics)
-        for panel in panels(reach[chosen], mosaics[0].grid, rows, columns, HELD_BYTES // pixel_bytes):
-            own = chosen[panel]
-            for rings, offset, ready in passes(mosaics, reach[own], rows, pool):
-                own_ready = own[ready]
-                near = own_ready[np.argsort(reach[own_ready, 0])]  # neighbors find each other's pixels in the cache
-                list(pool.map(partial(chips.cut, rings, offset), np.array_split(near, N_THREADS)))
-                yield len(ready)
+        for rings, offset, ready in passes(mosaics, reach[chosen], pool):
+            own = chosen[ready]
+            near = own[np.argsort(reach[own, 0])]  # neighbors find each other's pixels in the cache
+            list(pool.map(partial(chips.cut, rings, offset), np.array_split(near, N_THREADS)))
+            yield len(ready)
 
 
 def _boxes(windows: Floats, n_mosaics: int, pre_shift_px: Floats | None) -> Ints:

@@ -18,6 +18,7 @@ from pu_geo.errors import JobCancelled, ShapeError
 from pu_geo.geo import chips as chips_module
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask
 from pu_geo.geo.ground import NO_DATA_GREY, ground_of, ground_pictures, has_data
+from pu_geo.geo.raster import mosaic as mosaic_module
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.sheets import write_chip_sheets
@@ -111,7 +112,7 @@ def test_a_moved_pre_chip_is_cut_where_its_content_lies(pair: Callable[..., list
 def test_chips_equal_a_naive_crop_of_each_in_panels_of_columns_or_not(
     pair: Callable[..., list[Scene]], monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
-    monkeypatch.setattr(chips_module, "HELD_BYTES", held)
+    monkeypatch.setattr(mosaic_module, "HELD_BYTES", held)
     pictures = pattern(100, 330, 3), pattern(100, 330, 4)
     windows = random_windows(80, 330, 100, 5, largest=24)
     out, share = cut(*pair(*pictures), windows)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import cv2
 import numpy as np
@@ -37,6 +37,7 @@ Shown = NDArray[np.uint8 | np.uint32]
 Report = Callable[[Mapping[str, object]], None]
 FILLS = "fill"  # folder beside the quicklooks that keeps what is known of scenes' fill
 WARP_MEMORY_MB = 64
+HELD_BYTES = 80 * 1024**2  # pixels held back in `passes`, of all mosaics together
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
 PIECE_COLUMNS = 2048
 NEARLY_ONE = 0.67  # grid pixels a pixel of a scene, from which on a warp does not widen its kernel
@@ -441,6 +442,23 @@ def report_strip(report: Report | None, is_cancelled: Callable[[], bool] | None,
         report({"stage": stage, "done": done, "total": total})
 
 
+class Strips(Protocol):
+    """What can be read strip by strip: a mosaic, or its pixels in another size."""
+
+    @property
+    def grid(self) -> Grid: ...
+    @property
+    def n_bands(self) -> int: ...
+    @property
+    def shown_type(self) -> type[np.uint8 | np.uint32]: ...
+    @property
+    def preferred_block_rows(self) -> int: ...
+    @property
+    def preferred_block_columns(self) -> int: ...
+    def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> Shown: ...
+    def piece_bytes(self, width: int, height: int) -> int: ...
+
+
 @dataclass
 class Ring:
     """The last rows read of a mosaic: a new strip takes the place of the oldest, so that no pixel is moved.
@@ -452,7 +470,7 @@ class Ring:
         shown: which scene each pixel shows, as `Mosaic.read_into` returns it, [rows, width].
     """
 
-    mosaic: Mosaic
+    mosaic: Strips
     col: int
     picture: NDArray[np.uint8]
     shown: Shown
@@ -479,28 +497,36 @@ class Ring:
 
 
 def passes(
-    mosaics: Sequence[Mosaic], boxes: NDArray[np.int64], rows: int, pool: Executor
+    mosaics: Sequence[Strips], boxes: NDArray[np.int64], pool: Executor
 ) -> Iterator[tuple[list[Ring], int, NDArray[np.int64]]]:
     """Go down the grid; while the caller cuts the windows that are complete, `pool` reads the next strip.
 
+    What does not fit into `HELD_BYTES` is read in panels of columns, one after the other.
+
     Args:
-        boxes: int64 [N, 4], N > 0: what windows need of all the mosaics together.
-        rows: height of a strip.
+        boxes: int64 [N, 4]: what windows need of all the mosaics together.
         pool: where strips are read; to be shut down before the mosaics are closed.
 
     Yields:
         (a ring per mosaic, the offset for `Ring.cut`, the boxes complete now). Done with a yield's rings before the next.
     """
-    grid = mosaics[0].grid
-    left, right = columns_of(boxes, grid)
-    steps = list(row_order(boxes, grid, rows))
+    rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
+    for panel in _panels(mosaics, boxes, rows):
+        for rings, offset, ready in _pass(mosaics, boxes[panel], rows, pool):
+            yield rings, offset, panel[ready]
+
+
+def _pass(
+    mosaics: Sequence[Strips], boxes: NDArray[np.int64], rows: int, pool: Executor
+) -> Iterator[tuple[list[Ring], int, NDArray[np.int64]]]:
+    """Do what `passes` does with one panel, in strips of `rows`."""
+    left, right = _columns_of(boxes, mosaics[0].grid)
+    steps = list(_row_order(boxes, mosaics[0].grid, rows))
     offsets = [start - rows * k for k, (_, start, _, _) in enumerate(steps)]  # strips that are not read take no room
     oldest = [(keep_from - offset) // rows for (keep_from, *_), offset in zip(steps, offsets, strict=True)]
-    length = rows * max(min(k + 2, len(steps)) - first for k, first in enumerate(oldest))
-    size = length, right - left
+    size = rows * max(min(k + 2, len(steps)) - first for k, first in enumerate(oldest)), right - left
     pieces = sum(one.piece_bytes(right - left, rows) for one in mosaics)
-    held = sum(one.n_bands + np.dtype(one.shown_type).itemsize for one in mosaics)
-    check_memory("A strip of the scenes", length * (right - left) * held + pieces)
+    check_memory("A strip of the scenes", size[0] * size[1] * _pixel_bytes(mosaics) + pieces)
     rings = [
         Ring(one, left, np.empty((*size, one.n_bands), dtype=np.uint8), np.empty(size, one.shown_type)) for one in mosaics
     ]
@@ -517,23 +543,21 @@ def passes(
         yield rings, offsets[k], ready
 
 
-def panels(boxes: NDArray[np.int64], grid: Grid, rows: int, columns: int, held_px: int) -> Iterator[NDArray[np.int64]]:
-    """Divide boxes into panels of columns narrow enough for a ring of at most `held_px` pixels.
+def _pixel_bytes(mosaics: Sequence[Strips]) -> int:
+    return sum(mosaic.n_bands + np.dtype(mosaic.shown_type).itemsize for mosaic in mosaics)
+
+
+def _panels(mosaics: Sequence[Strips], boxes: NDArray[np.int64], rows: int) -> Iterator[NDArray[np.int64]]:
+    """Divide boxes into panels of columns narrow enough for `HELD_BYTES`, int64 [n], n > 0.
 
     Blocks as wide as the scene cannot be divided: each panel would decode them anew.
-
-    Args:
-        boxes: int64 [N, 4] as from `whole_pixels`.
-        rows, columns: height of a strip, and the width of a block.
-
-    Yields:
-        The boxes of a panel, int64 [n], n > 0.
     """
     if len(boxes) == 0:
         return
-    left, right = columns_of(boxes, grid)
+    columns, grid = max(mosaic.preferred_block_columns for mosaic in mosaics), mosaics[0].grid
+    left, right = _columns_of(boxes, grid)
     width, height = (boxes[:, 2:] - boxes[:, :2]).max(axis=0).tolist()
-    widest = held_px // (rows * (2 - (-height // rows))) - width
+    widest = HELD_BYTES // _pixel_bytes(mosaics) // (rows * (2 - (-height // rows))) - width
     if right - left <= widest + width or columns > widest:
         yield np.arange(len(boxes))
         return
@@ -544,18 +568,14 @@ def panels(boxes: NDArray[np.int64], grid: Grid, rows: int, columns: int, held_p
         yield np.flatnonzero(panel == k)
 
 
-def columns_of(boxes: NDArray[np.int64], grid: Grid) -> tuple[int, int]:
+def _columns_of(boxes: NDArray[np.int64], grid: Grid) -> tuple[int, int]:
     """Return the first grid column that boxes, int64 [N, 4], reach, and one past the last."""
     left = int(np.clip(boxes[:, 0].min(), 0, grid.width - 1))
     return left, int(np.clip(boxes[:, 2].max(), left + 1, grid.width))
 
 
-def row_order(boxes: NDArray[np.int64], grid: Grid, rows: int) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
-    """Yield which rows to read, strip by strip, so that each is read once and those without boxes never.
-
-    Args:
-        boxes: int64 [N, 4] as from `whole_pixels`.
-        rows: height of a strip.
+def _row_order(boxes: NDArray[np.int64], grid: Grid, rows: int) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
+    """Yield which rows to read, in strips of `rows`, so that each is read once and those without boxes never.
 
     Yields:
         (first row still needed, first row to read, one past the last, boxes complete once it is read).

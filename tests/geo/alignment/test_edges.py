@@ -1,4 +1,4 @@
-"""Directions of edges, how they match, edges held while a mosaic is read, and neighbors that settle shifts."""
+"""Directions of edges, how they match, and neighbors that settle shifts."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from pu_geo.geo.alignment import (
     CELLS_M,
     GAP_PX,
     N_PEAKS,
-    EdgeView,
-    HeldEdges,
+    Worked,
     consensus,
     correlation,
     edge_field,
@@ -110,24 +109,10 @@ def test_worked_pixels_are_means_of_red_and_green_and_need_all_their_pixels(make
     data[0, :, :20], data[1, :, :20], data[2] = 40, 80, 7  # gray 60 on the left; blue does not count
     data[:, 11, 31] = 0  # one pixel without data
     with joined(make_scene("a", data, nodata=0)) as mosaic:
-        gray, valid = EdgeView(mosaic, 2).read(0, 0, 20, 20)
+        gray, valid = Worked(mosaic, 2).read(0, 0, 20)
     assert gray[:, :10].min() == gray[:, :10].max() == 60
     assert gray[0, 15] == 200
     assert np.argwhere(~valid).tolist() == [[5, 15]]
-
-
-def test_a_cut_beyond_what_is_held_is_zero_there_and_no_pixel_without_data_is_covered() -> None:
-    edges = np.arange(1, 10 * 8 * 2 + 1, dtype=np.uint8).astype(np.int8).reshape(10, 8, 2)
-    valid = np.ones((10, 8), dtype=bool)
-    valid[3, 2] = False
-    held = HeldEdges(100, 50, edges, valid)
-    np.testing.assert_array_equal(held.cut(102, 51, 4), edges[1:5, 2:6])
-    padded = np.zeros((40, 40, 2), np.int8)
-    padded[15:25, 15:23] = edges
-    for x, y in ((97, 48), (106, 58), (99, 40), (85, 35), (130, 50), (100, 80)):
-        np.testing.assert_array_equal(held.cut(x, y, 6), padded[y - 35 :, x - 85 :][:6, :6] if x < 120 and y < 70 else 0)
-    assert all(held.covers(x, y) for x, y in ((100, 50), (107, 59)))
-    assert not any(held.covers(x, y) for x, y in ((102, 53), (99, 50), (108, 50), (100, 49), (100, 60)))
 
 
 TOLERANCE_M = 1.5

@@ -169,14 +169,19 @@ def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measure
     assert (sure[left].mean() > 0.6) == (abs(dx) <= 30)
 
 
-def test_progress_counts_to_the_end_and_cancelling_stops(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Mosaic, "preferred_block_rows", 64)  # several strips
+def test_strips_change_no_shift_progress_counts_to_the_end_and_cancelling_stops(
+    make_scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     picture, boxes, told = rgb(moved(town(26), 0, 0)), buildings(27, 20), []
     pre, post = make_scene("pre", picture, role="pre"), make_scene("post", picture)
+    whole = align(pre, post, boxes)
+    monkeypatch.setattr(Mosaic, "preferred_block_rows", 64)  # several strips
     with Mosaic([pre], grid := project_grid([post])) as before, Mosaic([post], grid) as after:
-        estimate_shifts(before, after, boxes, report=told.append)
+        found = estimate_shifts(before, after, boxes, report=told.append)
         with pytest.raises(JobCancelled):
             estimate_shifts(before, after, boxes, is_cancelled=lambda: len(told) > 0)
+    for name in ("dx_px", "dy_px", "quality", "has_data"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
     done = [step["done"] for step in told]
     assert told == [{"stage": "alignment", "done": n, "total": 20} for n in sorted(done)]
     assert done[0] < done[-1] == 20
