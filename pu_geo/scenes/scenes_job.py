@@ -172,11 +172,11 @@ def drawn(job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *,
         with Mosaic(some, grid, fills=fresh / FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, folder, report=report, is_cancelled=job.is_cancelled)
         job.stop_if_cancelled()
-    tiles = reading.coarse_tiles(fresh)
-    write_json(fresh / scene_pair.COLORS, reading.color_doubts(tiles, are_named=not any(map(reading.is_guess, scenes))))
+    pictures = reading.coarse_pictures(fresh)
+    write_json(fresh / scene_pair.COLORS, reading.color_doubts(pictures, are_named=not any(map(reading.is_guess, scenes))))
     known_doubts = scene_pair.doubts(known, job.layout.quicklooks)
     doubts = [words for about, words in scene_pair.doubts(scenes, fresh) if (about, words) not in known_doubts]
-    return Drawn(scenes, fresh, pre_share and min(pre_share, reading.cover(tiles)), [*odd, *notes, *doubts])
+    return Drawn(scenes, fresh, pre_share and min(pre_share, reading.cover(pictures)), [*odd, *notes, *doubts])
 
 
 def rgb_of(bands: Sequence[int] | None) -> BandTriple | None:

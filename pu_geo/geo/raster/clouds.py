@@ -21,7 +21,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.geo.ground import NO_DATA_GREY
+from pu_geo.geo.ground import NO_DATA_GREY, TILE_PX, read_level
 
 WORK_M = 2.0  # the level of the pyramid nearest to this is read
 CELL_PX = 4  # of its pixels, along each side of a cell that is called cloud or not
@@ -217,19 +217,11 @@ def cloud_cells(folder: Path, gsd_m: float) -> CloudCells | None:
 def _read_cells(folder: Path, info: dict[str, int], shrink: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Return brightness, float32 [rows, columns], NaN without data, and whether a cell resembles thick cloud by itself."""
     columns, rows = (-(-info[side] // (shrink * CELL_PX)) for side in ("width", "height"))
-    brightness = np.full((rows, columns), np.nan, dtype=np.float32)
-    is_white = np.zeros((rows, columns), dtype=bool)
-    per_tile = info["tile_px"] // CELL_PX
-    for row in range(0, rows, per_tile):
-        for column in range(0, columns, per_tile):
-            tile = folder / str(column // per_tile) / f"{row // per_tile}.jpg"
-            picture = cv2.imread(str(tile), cv2.IMREAD_COLOR) if tile.is_file() else None
-            if picture is None:  # a tile without any data is not written
-                continue
-            part = np.s_[row : row + per_tile, column : column + per_tile]
-            height, width = brightness[part].shape
-            bright, white = measure_cells(np.asarray(picture, dtype=np.uint8))
-            brightness[part], is_white[part] = bright[:height, :width], white[:height, :width]
+    strips = [
+        measure_cells(read_level(folder, 0, row * CELL_PX, columns * CELL_PX, TILE_PX)[0])
+        for row in range(0, rows, TILE_PX // CELL_PX)
+    ]
+    brightness, is_white = (np.concatenate(parts)[:rows] for parts in zip(*strips, strict=True))
     return brightness, is_white
 
 

@@ -1,4 +1,4 @@
-"""The map of a report: marks in their place and color, a scene under them, cells where buildings are many."""
+"""The map of a report: marks in their place and color, a scene under them, and what matters where buildings are many."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def pixels(found: MapPicture) -> NDArray[np.uint8]:
 def test_a_building_is_drawn_where_it_stands(tmp_path: Path) -> None:
     found = draw([(box(100, 60), "confirmed")])
     assert (found.width, found.height, found.m_per_px) == (1600, 800, pytest.approx(0.25))
-    assert (found.media_type, found.cell_m, found.has_scene) == ("image/png", None, False)
+    assert (found.media_type, found.has_scene) == ("image/png", False)
     colored = (pixels(found) < 128).any(axis=2)
     rows, columns = np.nonzero(colored)
     # 100 to 120 m right and 60 to 80 m down at 0.25 m: columns 400 to 479, rows 240 to 319, and half a line around
@@ -76,15 +76,21 @@ def test_yards_stay_open_and_parts_small_ones_and_those_that_reach_far_out_are_d
     assert 36 <= (picture == CONFIRMED).all(axis=2).sum() <= 81  # a square of about seven pixels
 
 
-@pytest.mark.parametrize("most", [0, 3], ids=["cells", "outlines"])
-def test_shapes_off_the_map_are_left_out(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(report_map, "MOST_OUTLINES", most)
+def test_shapes_off_the_map_are_left_out_and_of_many_buildings_only_what_matters_is_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     far, nothing = box(1e7, 0), shapely.Polygon()
     broken = shapely.transform(box(0, 0), lambda xy: xy * math.inf)
     found = draw([(far, "flagged"), (nothing, "flagged"), (broken, "flagged")])
     assert (pixels(found) == WHITE).all()
-    if most:
-        assert [row.words for row in found.legend] == ["Flagged by score: 3"]
+    assert [row.words for row in found.legend] == ["Flagged by score: 3"]
+    monkeypatch.setattr(report_map, "MOST_OUTLINES", 2)
+    found = draw([(box(100, 60), "confirmed"), (box(200, 60), "below"), (box(300, 60), "not_assessed")])
+    picture = pixels(found)
+    assert tuple(picture[280, 440]) == CONFIRMED
+    assert (picture[230:330, 790:890] == WHITE).all()
+    assert (picture[250:310, 1210:1270] != WHITE).any()
+    assert ["not drawn" in row.words for row in found.legend] == [False, False, True]
 
 
 def test_the_map_is_square_on_the_ground_and_its_arrow_points_to_true_north() -> None:
@@ -148,26 +154,6 @@ def test_the_map_is_white_where_there_is_no_scene(tmp_path: Path) -> None:
     assert picture[300, 800].min() > 250
     assert picture[300, 150].max() < 245
     assert picture[10, 10].max() < 245
-
-
-def test_many_buildings_become_cells_with_their_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_map, "MOST_OUTLINES", 15)
-    grid = replace(GRID, transform=(5.0, 0.0, X, 0.0, -5.0, Y))  # 4000 m x 2000 m: 2.5 m per pixel, cells of 50 m, 20 pixels
-    ten = [(box(110 + i, 110, 1), "flagged") for i in range(9)] + [(box(130, 130, 1), "confirmed")]
-    one = [(box(210, 110, 1), "high_precision"), (box(215, 110, 1), "below"), (box(220, 110, 1), "not_assessed")]
-    rest = [(box(310, 110, 1), "below"), (box(410, 110, 1), "not_assessed"), (box(-90, 110, 1), "flagged")]
-    found = draw([*ten, *one, *rest], grid)
-    assert found.cell_m == 50.0
-    counts = ["0", "1–2", "3–4", "5–6", "7–10"]
-    assert [row.words for row in found.legend] == [*counts, "none assessed: nothing is known"]
-    picture, color = pixels(found), {row.words: tuple(bytes.fromhex(row.color[1:])) for row in found.legend}
-    assert tuple(picture[50, 50]) == color["7–10"]
-    assert tuple(picture[50, 90]) == color["1–2"]
-    assert tuple(picture[50, 130]) == color["0"]
-    assert tuple(picture[50, 10]) == WHITE
-    assert len(np.unique(picture[42:58, 162:178].reshape(-1, 3), axis=0)) == 2  # hatched
-    assert (picture[40:60, 40:60] == color["7–10"]).all()
-    assert tuple(picture[50, 38]) == WHITE
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from rasterio.warp import Resampling, reproject
 
 from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo.raster import mosaic as mosaics
+from pu_geo.geo.raster import quicklooks
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import MAX_SIDE_PX, check_overlap, project_grid, shares_outside
 from pu_geo.geo.raster.quicklooks import NO_DATA_GREY, build_pyramid
@@ -234,12 +235,16 @@ def stitch(folder: Path, zoom: int, shape: tuple[int, int], tile: int) -> np.nda
     return out
 
 
-def test_the_finest_tiles_are_the_scene_and_coarser_ones_its_averages(make_scene: Make, tmp_path: Path) -> None:
+def test_the_finest_tiles_are_the_scene_and_coarser_ones_its_averages(
+    make_scene: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quicklooks, "TILE_PX", 32)
+    monkeypatch.setattr(quicklooks, "QUALITY", 98)
     data = np.repeat(pattern(150, 203, bands=1), 3, axis=0)  # grey, because JPEG halves the resolution of colour
     scene = make_scene("post", data)
     folder = tmp_path / "tiles"
     with joined(scene) as mosaic:
-        info = build_pyramid(mosaic, folder, tile_px=32, quality=98)
+        info = build_pyramid(mosaic, folder)
     assert info == json.loads((folder / "pyramid.json").read_text())
     size = {"tile_px": 32, "max_zoom": 3, "width": 203, "height": 150}
     assert info == {**size, "resolutions": [8, 4, 2, 1], "n_tiles": 35 + 12 + 4 + 1}
@@ -267,11 +272,12 @@ def test_a_small_scene_is_one_tile_and_cancelling_leaves_no_description(make_sce
     assert not (tmp_path / "cancelled" / "pyramid.json").exists()
 
 
-def test_tiles_without_data_are_not_written(make_scene: Make, tmp_path: Path) -> None:
+def test_tiles_without_data_are_not_written(make_scene: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quicklooks, "TILE_PX", 32)
     near = make_scene("near", pattern(32, 32))
     far = make_scene("far", pattern(32, 32), Affine(0.5, 0, ORIGIN[0] + 48, 0, -0.5, ORIGIN[1] - 48))
     with joined(near, far) as mosaic:
-        info = build_pyramid(mosaic, tmp_path / "t", tile_px=32)
+        info = build_pyramid(mosaic, tmp_path / "t")
     assert info["max_zoom"] == 2
     finest = sorted(str(p.relative_to(tmp_path / "t" / "2")) for p in (tmp_path / "t" / "2").rglob("*.jpg"))
     assert finest == ["0/0.jpg", "3/3.jpg"]
