@@ -21,6 +21,7 @@ from functools import cached_property, partial
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
 from pu_geo.geo.raster.mosaic import Mosaic, Report, Ring, Shown, passes, report_strip
 from pu_geo.records import Grid
@@ -47,8 +48,7 @@ BY_CHANCE = 3.0  # standard deviations that the best of many shifts reaches wher
 _STEPS = 127
 
 GOOD = 0.5  # a shift of this quality may speak for its neighbors
-CELLS_M = (60.0, 240.0, 960.0)  # neighbors are searched within a cell and the eight around it, then further off
-PER_CELL = 6
+N_NEAREST, FARTHEST_M = 16, 1500.0  # neighbors that are asked, and how far off they may be
 MIN_VOTES = 5
 MAD_TO_SIGMA = 1.4826
 OTHER_PEAK, BORROWED = 0.8, 0.7  # worth of a shift that the neighbors chose among the peaks, or gave
@@ -119,13 +119,13 @@ def estimate_shifts(
     shrink = 2 ** max(0, round(math.log2(WORK_M / grid.gsd_m)))
     work_m = grid.gsd_m * shrink
     middle = (windows[:, :2] + windows[:, 2:] / 2) / shrink
-    views = Worked(pre, shrink), Worked(post, shrink)
-    coarse, noise = _scene_shift(views, middle, work_m)
+    views = EdgeView(pre, shrink), EdgeView(post, shrink)
+    coarse = _scene_shift(views, middle, work_m)
     if coarse is None:
         return nothing
     reach, far = max(3, math.ceil(REACH_M / work_m)), max(4, math.ceil(FAR_REACH_M / work_m))
     size = _window_sizes(windows[:, 2:].max(axis=1) / shrink, reach)
-    search = _Search(middle, size, coarse, reach, far, noise, np.zeros((n, N_PEAKS, 2)), np.zeros(n))
+    search = _Search(middle, size, coarse, reach, far, np.zeros((n, N_PEAKS, 2)), np.zeros(n))
     done = 0
     with ThreadPoolExecutor(N_THREADS + 2) as pool:
         for rings, offset, ready in passes(views, search.boxes, pool):
@@ -142,22 +142,22 @@ def _window_sizes(building: Floats, reach: int) -> Ints:
     return np.array([2 * cv2.getOptimalDFTSize((int(size) + 1) // 2) for size in known], dtype=np.int64)[place]
 
 
-def _scene_shift(views: Sequence[Worked], middle: Floats, work_m: float) -> tuple[Ints | None, list[float]]:
+def _scene_shift(views: Sequence[EdgeView], middle: Floats, work_m: float) -> Ints | None:
     """Find the shift of the scene pair, worked pixels, int64 [2], from the sum of correlations of a sample of windows.
 
     Ours. A sum finds what windows have in common even where none is sure by itself: those that fit by chance alone add
-    up to sqrt(n) standard deviations.
+    up to sqrt(n) standard deviations. Sets the noise of both views.
 
     Returns:
-        The shift, None if the windows have nothing in common up to the largest reach; and the noise of each mosaic's edges.
+        None if the windows have nothing in common up to the largest reach.
     """
     cells = np.unique(np.floor(middle[:, ::-1] / SAMPLE_PX).astype(np.int64), axis=0)[:, ::-1] * SAMPLE_PX
     corners = cells[np.unique(np.linspace(0, len(cells) - 1, N_SAMPLES).astype(np.int64))]
-    noise, fields = [], []
+    fields = []
     for view in views:
-        samples = [view.read(col, row, SAMPLE_PX) for col, row in corners.tolist()]
-        noise.append(noise_of([gray for gray, _ in samples], [valid for _, valid in samples]))
-        fields.append([edge_field(gray, valid, noise[-1]) for gray, valid in samples])
+        samples = [view.read(col, row, SAMPLE_PX, SAMPLE_PX) for col, row in corners.tolist()]
+        view.noise = noise_of([gray for gray, _ in samples], [valid for _, valid in samples])
+        fields.append([edge_field(gray, valid, view.noise) for gray, valid in samples])
     best, shift = MIN_IN_COMMON, None
     for reach_m in SCENE_REACHES_M:
         reach = min(max(4, math.ceil(reach_m / work_m)), SAMPLE_PX // 4)
@@ -167,25 +167,27 @@ def _scene_shift(views: Sequence[Worked], middle: Floats, work_m: float) -> tupl
         shifts, heights = peaks(total)
         if heights[0, 0] >= best and not at_border(shifts, reach)[0, 0]:
             best, shift = heights[0, 0], np.asarray(np.rint(shifts[0, 0]), dtype=np.int64)
-    return shift, noise
+    return shift
 
 
-@dataclass(frozen=True)
-class Worked:
-    """A mosaic in worked pixels: gray values of red and green, which haze dims less than blue.
+@dataclass
+class EdgeView:
+    """Edges of a mosaic in worked pixels, as `mosaic.passes` reads them: two bands, int8 as uint8, see `edge_field`.
 
-    A worked pixel holds data where all of its pixels do.
+    A worked pixel is the mean of red and green, which haze dims less than blue; it holds data where all of its pixels do.
 
     Attributes:
         shrink: grid pixels along the side of a worked pixel.
+        noise: as for `edge_field`.
     """
 
     mosaic: Mosaic
     shrink: int
-    n_bands: int = 1
+    noise: float = MIN_NOISE
+    n_bands: int = 2
     shown_type: type[np.uint8 | np.uint32] = np.uint8
 
-    @property
+    @cached_property
     def grid(self) -> Grid:
         grid = self.mosaic.grid
         return replace(grid, width=grid.width // self.shrink, height=grid.height // self.shrink)
@@ -199,24 +201,23 @@ class Worked:
         return -(-self.mosaic.preferred_block_columns // self.shrink)
 
     def piece_bytes(self, width: int, height: int) -> int:
-        """Return the memory that `read_into` takes, as `Mosaic.piece_bytes`."""
-        width, height = width * self.shrink, height * self.shrink
-        return self.mosaic.piece_bytes(width, height) + width * height * 4
+        """Return the memory that `read_into` takes beside what it fills, roughly."""
+        return width * height * (self.shrink**2 * self.mosaic.bytes_a_pixel + 24)
 
     def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> Shown:
-        """Fill `picture`, uint8 [height, width, 1], as `Mosaic.read_into` does; return 1 where there is data, else 0."""
-        height, width = picture.shape[:2]
-        pixels = np.empty((height * self.shrink, width * self.shrink, 3), dtype=np.uint8)
-        shown = self.mosaic.read_into(pixels, col * self.shrink, row * self.shrink)
-        gray = cv2.addWeighted(pixels[..., 0], 0.5, pixels[..., 1], 0.5, 0.0)
-        picture[..., 0] = cv2.resize(gray, (width, height), interpolation=cv2.INTER_AREA)
-        return np.asarray((shown.reshape(height, self.shrink, width, self.shrink) > 0).all(axis=(1, 3)), dtype=np.uint8)
+        """Fill `picture`, uint8 [height, width, 2], with the edges from worked pixel (col, row) on; return 1 where there is
+        data, else 0. Pixels beyond the picture have no part in them.
+        """
+        gray, valid = self.read(col, row, picture.shape[1], picture.shape[0])
+        picture[:] = edge_field(gray, valid, self.noise).view(np.uint8)
+        return valid.view(np.uint8)
 
-    def read(self, col: int, row: int, side: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Read a square: gray values, uint8 [side, side], and which pixels hold data."""
-        picture = np.empty((side, side, 1), dtype=np.uint8)
-        valid = self.read_into(picture, col, row) > 0
-        return picture[..., 0], valid
+    def read(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Read a window: gray values, uint8 [height, width], and which pixels hold data."""
+        pixels, valid = self.mosaic.read(*(self.shrink * value for value in (col, row, width, height)))
+        gray = cv2.addWeighted(pixels[0], 0.5, pixels[1], 0.5, 0.0)
+        small = cv2.resize(gray, (width, height), interpolation=cv2.INTER_AREA)
+        return np.asarray(small, dtype=np.uint8), valid.reshape(height, self.shrink, width, self.shrink).all(axis=(1, 3))
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,6 @@ class _Search:
         size: int64 [N], side of each window, worked pixels.
         coarse: int64 [2], shift of the scene pair, worked pixels.
         reach, far: largest shift off that of the first search and of the far one, worked pixels.
-        noise: of the edges of pre and of post, see `edge_field`.
         found: float64 [N, 4, 2], peaks off the coarse shift, NaN for other than the best where one lies at the border.
         worth: float64 [N], how far the best of them can be trusted, 0..1, -1 where there is no data.
     """
@@ -238,7 +238,6 @@ class _Search:
     coarse: Ints
     reach: int
     far: int
-    noise: Sequence[float]
     found: Floats
     worth: Floats
 
@@ -254,8 +253,8 @@ class _Search:
 
     @cached_property
     def boxes(self) -> Ints:
-        """What windows and the pixels beside them need of both scenes together, int64 [N, 4]."""
-        low, high = self.starts - np.maximum(self.coarse, 0) - 1, self.starts - np.minimum(self.coarse, 0) + 1
+        """What windows need of both scenes together, int64 [N, 4]."""
+        low, high = self.starts - np.maximum(self.coarse, 0), self.starts - np.minimum(self.coarse, 0)
         return np.concatenate([low, high + self.held_size[:, None]], axis=1)
 
     def match(self, rings: Sequence[Ring], offset: int, rows: Ints) -> None:
@@ -267,8 +266,7 @@ class _Search:
         for k, row in enumerate(rows.tolist()):
             size, start = int(self.held_size[row]), self.starts[row]
             (before, has_pre), (after, has_post) = (
-                self._edges(ring, offset, at, size, noise)
-                for ring, at, noise in zip(rings, (start - self.coarse, start), self.noise, strict=True)
+                _edges(ring, offset, at, size) for ring, at in zip(rings, (start - self.coarse, start), strict=True)
             )
             is_covered[k] = has_pre and has_post
             windows.append((before, after))
@@ -284,21 +282,24 @@ class _Search:
                 shifts[k], worth[k] = shift[0], sure[0]
         self.found[rows], self.worth[rows] = shifts, np.where(is_covered, worth, -1.0)
 
-    def _edges(self, ring: Ring, offset: int, start: Ints, size: int, noise: float) -> tuple[NDArray[np.int8], bool]:
-        """Return the edges of a square of worked pixels, int8 [size, size, 2], and whether its middle has data."""
-        low, high = start - 1, start + size + 1  # the pixels beside it decide the edges at its border
-        inside = np.clip([low, high], 0, [ring.mosaic.grid.width, ring.mosaic.grid.height])
-        picture, shown = ring.cut(inside.ravel().tolist(), offset)
-        beyond = np.stack([inside[0] - low, high - inside[1]])[:, ::-1].T.tolist()
-        gray, valid = np.pad(picture[..., 0], beyond), np.pad(shown > 0, beyond)
-        return edge_field(gray, valid, noise)[1:-1, 1:-1], bool(valid[size // 2 + 1, size // 2 + 1])
-
     @staticmethod
     def _judge(shifts: Floats, trust: Floats, reach: int) -> Floats:
         """Return the trust in the best peak, 0 where it lies at the border; other peaks at the border become NaN."""
         is_cut_off = at_border(shifts, reach)
         shifts[:, 1:][is_cut_off[:, 1:]] = np.nan
         return np.where(is_cut_off[:, 0], 0.0, trust)
+
+
+def _edges(ring: Ring, offset: int, start: Ints, size: int) -> tuple[NDArray[np.int8], bool]:
+    """Return the edges in a square of worked pixels, int8 [size, size, 2], 0 beyond the grid; and whether its middle has
+    data.
+    """
+    inside = np.clip([start, start + size], 0, [ring.mosaic.grid.width, ring.mosaic.grid.height])
+    edges, valid = ring.cut(inside.ravel().tolist(), offset)
+    if valid.shape != (size, size):
+        beyond = np.stack([inside[0] - start, start + size - inside[1]])[:, ::-1].T.tolist()
+        edges, valid = np.pad(edges, (*beyond, (0, 0))), np.pad(valid, beyond)
+    return edges.view(np.int8), bool(valid[size // 2, size // 2])
 
 
 def _settle(peaks: Floats, worth: Floats, middle: Floats, coarse: Ints, grid: Grid, shrink: int) -> Shifts:
@@ -470,8 +471,8 @@ class Consensus:
         shift_m: float64 [N, 2], their median; NaN where there are fewer than five.
         tolerance_m: float64 [N], how far from it a shift still agrees.
         quality: float64 [N], 0..1: their median quality times the share of them that agree; 0 where there are too few.
-        known_share: float64 [N], 0..1, share of good ones among the nearest buildings, in the smallest cells that hold five:
-            where most could not be measured, those further off may be of another scene, and their word is worth less.
+        known_share: float64 [N], 0..1, share of good ones among the nearest buildings: where most could not be measured,
+            those further off may be of another scene, and their word is worth less.
     """
 
     shift_m: Floats
@@ -516,46 +517,41 @@ def mend(
 def consensus(
     centers_m: Floats, shift_m: Floats, quality: Floats, tolerance_m: float, has_data: Bools | None = None
 ) -> Consensus:
-    """Ask the good neighbors of every building, the building itself left out; the nearest cells that hold five.
+    """Ask the nearest good buildings around every building, the building itself left out.
 
     Source: median and MAD as in Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation" (1993), Section 1:
     three of their sigmas are the tolerance. Ours: it lies between one and two times `tolerance_m`.
     """
-    n = len(quality)
-    agreed = Consensus(np.full((n, 2), np.nan), np.full(n, tolerance_m), np.zeros(n), np.full(n, -1.0))
-    measurable = np.arange(n) if has_data is None else np.flatnonzero(has_data)
-    voters = np.flatnonzero(quality >= GOOD)
-    open_rows = np.arange(n)
-    for side_m in CELLS_M:
-        if len(voters) < MIN_VOTES:
-            break
-        asked, open_rows = open_rows, np.zeros(0, dtype=np.int64)
-        cells, everyone = _Cells.build(centers_m, voters, side_m), _Cells.build(centers_m, measurable, side_m)
-        for start in range(0, len(asked), _CHUNK):
-            rows = asked[start : start + _CHUNK]
-            n_all, is_first = everyone.n_around(rows), agreed.known_share[rows] < 0
-            is_here = is_first & (n_all >= MIN_VOTES)
-            agreed.known_share[rows[is_here]] = cells.n_around(rows[is_here]) / n_all[is_here]
-            votes = cells.around(rows)
-            enough = (votes >= 0).sum(axis=1) >= MIN_VOTES
-            open_rows = np.concatenate([open_rows, rows[~enough]])
-            _count(agreed, rows[enough], votes[enough], shift_m, quality)
-    np.maximum(agreed.known_share, 0.0, out=agreed.known_share)
+    n, is_good = len(quality), quality >= GOOD
+    agreed = Consensus(np.full((n, 2), np.nan), np.full(n, tolerance_m), np.zeros(n), np.zeros(n))
+    voters, measurable = np.flatnonzero(is_good), np.arange(n) if has_data is None else np.flatnonzero(has_data)
+    if len(voters) < MIN_VOTES:
+        return agreed
+    trees = [(some, cKDTree(centers_m[some])) for some in (voters, measurable)]
+    for start in range(0, n, _CHUNK):
+        asked = np.arange(start, min(start + _CHUNK, n))
+        votes, nearest = (_nearest(tree, some, centers_m, asked) for some, tree in trees)
+        is_vote, is_there = votes >= 0, nearest >= 0
+        agreed.known_share[asked] = (is_there & is_good[nearest]).sum(axis=1) / np.maximum(is_there.sum(axis=1), 1)
+        enough = is_vote.sum(axis=1) >= MIN_VOTES
+        rows, votes, is_vote = asked[enough], votes[enough], is_vote[enough]
+        values = np.where(is_vote[..., None], shift_m[votes], np.nan)
+        middle = _median(values)
+        spread = _median(np.abs(values - middle[:, None])).max(axis=1)
+        tolerance = np.clip(3.0 * MAD_TO_SIGMA * spread, tolerance_m, 2.0 * tolerance_m)
+        agree = np.linalg.norm(values - middle[:, None], axis=-1) <= tolerance[:, None]
+        worth = _median(np.where(is_vote, quality[votes], np.nan)[..., None])[:, 0]
+        agreed.shift_m[rows], agreed.tolerance_m[rows] = middle, tolerance
+        agreed.quality[rows] = worth * agree.sum(axis=1) / is_vote.sum(axis=1)
     return agreed
 
 
-def _count(agreed: Consensus, rows: Ints, votes: Ints, shift_m: Floats, quality: Floats) -> None:
-    """Write the consensus of `votes`, int64 [M, V] with -1 for none, into the `rows` of `agreed`."""
-    missing = votes < 0
-    values = np.where(missing[..., None], np.nan, shift_m[votes])
-    middle = _median(values)
-    spread = _median(np.abs(values - middle[:, None]))
-    least = agreed.tolerance_m[rows]
-    tolerance = np.clip(3.0 * MAD_TO_SIGMA * spread.max(axis=1), least, 2.0 * least)
-    agree = np.linalg.norm(values - middle[:, None], axis=-1) <= tolerance[:, None]
-    share = agree.sum(axis=1) / (~missing).sum(axis=1)
-    worth = _median(np.where(missing, np.nan, quality[votes])[..., None])[:, 0]
-    agreed.shift_m[rows], agreed.tolerance_m[rows], agreed.quality[rows] = middle, tolerance, worth * share
+def _nearest(tree: cKDTree, some: Ints, centers_m: Floats, rows: Ints) -> Ints:
+    """Return the nearest of `some` buildings to others, int64 [M, 17], -1 for none; no building is near itself."""
+    _, place = tree.query(centers_m[rows], N_NEAREST + 1, distance_upper_bound=FARTHEST_M)
+    found = np.append(some, -1)[place]
+    found[found == rows[:, None]] = -1
+    return found
 
 
 def _median(values: Floats) -> Floats:
@@ -564,43 +560,3 @@ def _median(values: Floats) -> Floats:
     n = (~np.isnan(values[..., 0])).sum(axis=1)
     each = np.arange(len(values))
     return np.asarray((ordered[each, (n - 1) // 2] + ordered[each, n // 2]) / 2)
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """Voters sorted into square cells."""
-
-    cell: Ints  # (column, row) of every building's cell, int64 [N, 2]
-    voters: Ints  # sorted by cell
-    keys: Ints  # of the voters' cells, sorted
-    n_columns: int
-
-    @classmethod
-    def build(cls, centers_m: Floats, voters: Ints, side_m: float) -> _Cells:
-        cell = np.floor((centers_m - centers_m.min(axis=0)) / side_m).astype(np.int64) + 1
-        n_columns = int(cell[:, 0].max()) + 2
-        keys = cell[voters, 1] * n_columns + cell[voters, 0]
-        order = np.argsort(keys, kind="stable")
-        return cls(cell, voters[order], keys[order], n_columns)
-
-    def _keys_around(self, rows: Ints) -> Ints:
-        """Return the keys of the nine cells around buildings, int64 [M, 9]."""
-        step = np.array([-1, 0, 1])
-        column, row = self.cell[rows, 0, None] + np.tile(step, 3), self.cell[rows, 1, None] + np.repeat(step, 3)
-        return np.asarray(row * self.n_columns + column, dtype=np.int64)
-
-    def n_around(self, rows: Ints) -> Ints:
-        """Return how many voters the nine cells around buildings hold, int64 [M]."""
-        keys = self._keys_around(rows)
-        held = np.searchsorted(self.keys, keys, side="right") - np.searchsorted(self.keys, keys)
-        return np.asarray(held.sum(axis=1), dtype=np.int64)
-
-    def around(self, rows: Ints) -> Ints:
-        """Return up to six voters of each of the nine cells around buildings, int64 [M, 54], -1 for none."""
-        keys = self._keys_around(rows)
-        place = np.searchsorted(self.keys, keys)[..., None] + np.arange(PER_CELL)
-        inside = np.minimum(place, len(self.keys) - 1)
-        found = np.where((place < len(self.keys)) & (self.keys[inside] == keys[..., None]), self.voters[inside], -1)
-        votes = found.reshape(len(rows), -1)
-        votes[votes == rows[:, None]] = -1
-        return votes

