@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -127,9 +127,13 @@ def _joined(areas: Areas, level: int) -> Areas:
 
 def read_polygons(path: Path | str, grid: Grid, *, crs: str | None = None) -> FootprintTable:
     """Read polygons as `read_footprints` does, with notes and refusals that speak of areas."""
-    name = Path(path).name
+    return speaking_of_areas(lambda: read_footprints(path, grid, crs=crs, are_buildings=False), Path(path).name)
+
+
+def speaking_of_areas(read: Callable[[], FootprintTable], name: str) -> FootprintTable:
+    """Return what `read` does, with notes and refusals that speak of areas; `name` in them stays as it is."""
     try:
-        table = read_footprints(path, grid, crs=crs, are_buildings=False)
+        table = read()
     except FootprintError as error:
         raise FootprintError(_of_areas(error.problem, name), _of_areas(error.hint, name), kind=error.kind) from error
     return replace(table, notes=tuple(_of_areas(note, name) for note in table.notes))
