@@ -100,7 +100,7 @@ def coarse_words(scene: Scene, grid: Grid, above: float = MAX_GSD_RATIO, so: str
 
 
 def oblong_words(scene: Scene) -> str:
-    """Return a warning where a scene's pixels are far from square on the ground, in whole sentences; "" where they are not.
+    """Return a note where a scene's pixels are far from square on the ground, in clauses; "" where they are not.
 
     Pixels that are square in degrees are usual, and are no sign of a wrong georeference however far from the equator.
     """
@@ -114,9 +114,8 @@ def oblong_words(scene: Scene) -> str:
     ):
         return ""
     return (
-        f"{Path(scene.path).name} has pixels of {across:.2g} x {down:.2g} m on the ground, which are not square: along "
-        "one way it "
-        f"shows less than its pixel size of {scene.gsd_m:.2g} m promises. Check its georeference."
+        f"the pixels are {across:.2g} x {down:.2g} m on the ground, which is not square: along one way it shows less than "
+        f"its pixel size of {scene.gsd_m:.2g} m promises. Check its georeference."
     )
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
 from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask, ask_each
-from pu_geo.geo.raster.placement import oblong_words
 from pu_geo.geo.readers.file_kinds import is_vector, regular_file
 from pu_geo.geo.readers.raw_footprints import broken
 from pu_geo.geo.readers.xbd import XbdPlace
@@ -203,7 +202,7 @@ def inspect_file(path: Path | str) -> Mapping[str, object]:
         scene = describe(path, "post", "inspected")
     except PuGeoError as refusal:
         return {"file": name, "ok": False, "kind": refusal.kind, "problem": refusal.problem, "hint": refusal.hint}
-    doubts = [oblong_words(scene), *(words[:1].upper() + words[1:] for _, words in scene.notes)]
+    doubts = [words[:1].upper() + words[1:] for _, words in scene.notes]
     size = f"{scene.width} x {scene.height} pixels of {scene.gsd_m:.3g} m"
     found = f"{size}, {scene.bands} bands {scene.dtype}, {scene.crs[:40]}"
-    return {"file": name, "ok": True, "kind": "raster", "problem": found, "hint": " ".join(filter(None, doubts))}
+    return {"file": name, "ok": True, "kind": "raster", "problem": found, "hint": " ".join(doubts)}
