@@ -299,19 +299,15 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8], *, wit
     width, height = -(-(x1 - x0) // shrink), -(-(y1 - y0) // shrink)
     small = np.zeros((height, width, mosaic.n_bands), dtype=np.uint8)
     shown = np.zeros((height, width), dtype=mosaic.shown_type)
-    step = max(1, int(PIECE_PIXELS**0.5) // shrink)
-    n_valid = 0
+    step, n_valid = max(1, PIECE_PIXELS // ((x1 - x0) * shrink)), 0
     for row in range(0, height, step):
-        for col in range(0, width, step):
-            left, top = x0 + col * shrink, y0 + row * shrink
-            w, h = min(step, width - col), min(step, height - row)
-            piece = np.empty((min(h * shrink, y1 - top), min(w * shrink, x1 - left), mosaic.n_bands), dtype=np.uint8)
-            numbers = mosaic.read_into(piece, left, top)
-            n_valid += int(np.count_nonzero(numbers))
-            part = np.s_[row : row + h, col : col + w]
-            piece = _with_mean(piece, numbers) if with_mean else piece
-            small[part] = _resized(piece, w, h, cv2.INTER_AREA)
-            shown[part] = numbers[::shrink, ::shrink]
+        part = slice(row, row + step)
+        piece = np.empty((min(y1 - y0, (row + step) * shrink) - row * shrink, x1 - x0, mosaic.n_bands), dtype=np.uint8)
+        numbers = mosaic.read_into(piece, x0, y0 + row * shrink)
+        n_valid += int(np.count_nonzero(numbers))
+        piece = _with_mean(piece, numbers) if with_mean else piece
+        small[part] = _resized(piece, width, len(small[part]), cv2.INTER_AREA)
+        shown[part] = numbers[::shrink, ::shrink]
     small = _with_mean(small, shown) if with_mean else small
     small, shown = _widened(small, shown, box, inside, shrink)
     _resize(small, out)

@@ -167,8 +167,6 @@ def describe(
     new = [replace(scene, stretch=scaling) for scene in new]
     everything = (*known, *new)
     layer = Layer(name, when, kind, everything, len(everything[0].rgb), scaling)
-    if here is None:
-        notes += _step_notes(layer)
     if when == "pre":
         notes.append(
             f"{name} is taken as co-registered with the post scenes: the alignment of the pre scenes does not move it."
@@ -307,15 +305,3 @@ def _other_scaling(layer: Layer, new: Sequence[tuple[float, float]]) -> list[str
             "do, remove the layer and add all its files together, which finds one scaling for all."
         )
     return notes
-
-
-def _step_notes(layer: Layer) -> list[str]:
-    """Return a note for each band of which a step of 256 is too coarse for small changes."""
-    most = layers.COARSE_STEP.get(layer.kind)
-    return [
-        f"Band {band} of {layer.name} spans {high - low:.4g} {layer.unit}, so one of its 256 steps is {step:.2g} "
-        f"{layer.unit}: smaller "
-        "changes do not show in chips."
-        for band, ((low, high), step) in enumerate(zip(layer.scaling, layer.steps, strict=True), start=1)
-        if most is not None and step > most
-    ]

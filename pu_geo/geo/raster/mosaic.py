@@ -156,11 +156,7 @@ class Mosaic:
         self._stack = ExitStack()
 
     def __enter__(self) -> Mosaic:
-        reached = [
-            (number, scene)
-            for number, scene in enumerate(self.scenes, start=1)
-            if self.within is None or _reaches(scene, self.grid, self.within)
-        ]
+        reached = [(number, scene) for number, scene in enumerate(self.scenes, start=1) if self._reaches(scene)]
         allow_files(len(reached))
         with ExitStack() as stack:
             stack.enter_context(gdal_env())
@@ -175,6 +171,13 @@ class Mosaic:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._layers = []
         self._stack.close()
+
+    def _reaches(self, scene: Scene) -> bool:
+        """Return whether a scene may show a part of what is read, without opening it."""
+        if self.within is None:
+            return True
+        low, high = _touched(scene, self.grid)
+        return bool((low < self.within[2:]).all() and (high > self.within[:2]).all())
 
     @cached_property
     def bytes_a_pixel(self) -> int:
@@ -216,13 +219,10 @@ class Mosaic:
         picture, shown = self._read(col, row, width, height)
         return picture, shown > 0
 
-    def read_values(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Read a window as `read` does, as samples in the unit of the scenes' stretch, float32 [B, height, width]."""
-        values, shown = self.read_values_of_scenes(col, row, width, height)
-        return values, shown > 0
-
-    def read_values_of_scenes(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.float32], Shown]:
-        """Read a window as `read_values` does, and which scene each pixel shows, as `read_into` returns it."""
+    def read_values(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.float32], Shown]:
+        """Read a window as `read` does, as samples in the unit of the scenes' stretch, float32 [B, height, width]; and which
+        scene each pixel shows, as `read_into` returns it.
+        """
         n_bytes = width * height * (self.bytes_a_pixel + 4 * self.n_bands)
         check_memory("A window of the scenes", n_bytes)
         values = np.zeros((self.n_bands, height, width), dtype=np.float32)
@@ -331,9 +331,8 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
             "Write one value for both into the file, or correct the one it names with gdal_edit -a_nodata.",
             kind="nodata",
         )
-    px = grid.to_px(border_in(scene, grid.crs))  # of the grid pixels that the scene may touch
-    col, row = np.maximum(np.floor(px.min(axis=0)) - 1, 0).astype(int).tolist()
-    right, bottom = np.minimum(np.ceil(px.max(axis=0)) + 1, [grid.width, grid.height]).astype(int).tolist()
+    whole = np.array([[0, 0], [grid.width, grid.height]])
+    (col, row), (right, bottom) = np.clip(_touched(scene, grid), whole[0], whole[1]).astype(int).tolist()
     if right <= col or bottom <= row:
         return None
     a, _, c, _, e, f = grid.transform
@@ -353,15 +352,12 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     return _Layer(scene, number, stack.enter_context(vrt), True, col, row, fills)
 
 
-def _reaches(scene: Scene, grid: Grid, box: Box) -> bool:
-    """Return whether a scene may show a part of a box of grid pixels, without opening it."""
+def _touched(scene: Scene, grid: Grid) -> NDArray[np.float64]:
+    """Return the first grid pixel that a scene may touch, and one past the last, [2, 2]; not cut off at the grid."""
     if (offset := aligned_offset(scene, grid)) is not None:
-        low = np.array(offset)
-        high = low + np.array([scene.width, scene.height])
-    else:
-        px = grid.to_px(border_in(scene, grid.crs))
-        low, high = np.floor(px.min(axis=0)) - 1, np.ceil(px.max(axis=0)) + 1
-    return bool((low < box[2:]).all() and (high > box[:2]).all())
+        return np.array(offset) + np.array([[0.0, 0.0], [scene.width, scene.height]])
+    px = grid.to_px(border_in(scene, grid.crs))
+    return np.stack([np.floor(px.min(axis=0)) - 1, np.ceil(px.max(axis=0)) + 1])
 
 
 def _kernel_options(scene: Scene, grid: Grid) -> dict[str, str]:

@@ -25,7 +25,7 @@ from pu_geo.files import sha256_of
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.guard import GDAL_ERRORS, gdal_env, quiet_open, unreadable
-from pu_geo.geo.raster.placement import MAX_PIXELS, MAX_SIDE_PX, corners_of, oblong_words
+from pu_geo.geo.raster.placement import MAX_PIXELS, MAX_SIDE_PX, MOST_PIXELS, corners_of, oblong_words
 from pu_geo.geo.raster.sharpness import sharpness
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.readers.file_kinds import head_of, regular_file, scene_driver
@@ -69,7 +69,7 @@ def describe(
 ) -> Scene:  # fmt: skip
     """Check a file from end to end and describe it as a scene; the file is neither copied nor changed.
 
-    In this very process: files of other people go through `in_child.describe`.
+    In this very process: files of other people go through `in_child.describe_each`.
 
     Args:
         path: a GeoTIFF, or a PNG, JPEG or TIFF picture with a world file or xBD labels.
@@ -388,15 +388,9 @@ def check_size(source: rasterio.DatasetReader, path: Path, n_bands: int | None =
         )
     raw = width * height * source.count * item
     rows, cols = source.block_shapes[0]
-    if width * height > MAX_PIXELS or raw > MAX_RAW_BYTES:
+    if width * height > MAX_PIXELS or raw > MAX_RAW_BYTES or max(width, height) > MAX_SIDE_PX:
         raise ImageryError(
-            f"{path.name} has {width:,} x {height:,} pixels; up to {MAX_PIXELS:,} pixels can be read.",
-            "Cut the scene to the area you want to map.",
-            kind="size",
-        )
-    if max(width, height) > MAX_SIDE_PX:
-        raise ImageryError(
-            f"{path.name} has {width:,} x {height:,} pixels; a scene may have up to {MAX_SIDE_PX:,} on a side.",
+            f"{path.name} has {width:,} x {height:,} pixels; {MOST_PIXELS} can be read.",
             "Cut the scene to the area you want to map: gdal_translate -co TILED=YES -projwin ULX ULY LRX LRY in.tif "
             "out.tif",
             kind="size",

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError, PuGeoError
 from pu_geo.geo.readers.in_child import read_footprints
+from pu_geo.geo.vector.grid import squares
 from pu_geo.records import FootprintTable, Grid
 
 CELL_M = 500.0
@@ -241,8 +242,5 @@ def grid_cells(points: NDArray[np.float64], grid: Grid, size_m: float = CELL_M) 
     side = size_m / np.array([grid.x_unit_m, grid.y_unit_m])
     place = np.floor(points / side).astype(np.int64)
     cells, index = np.unique(np.column_stack([-place[:, 1], place[:, 0]]), axis=0, return_inverse=True)
-    north, east = -cells[:, 0], cells[:, 1]
-    x, y = east * side[0], north * side[1]
-    boxes = shapely.box(x, y, (east + 1) * side[0], (north + 1) * side[1])
-    codes = [f"{size_m:g}mN{n}E{e}" for n, e in zip(north.tolist(), east.tolist(), strict=True)]
+    codes, boxes = squares(-cells[:, 0], cells[:, 1], size_m, grid)
     return Areas(codes, list(codes), list(shapely.to_wkb(boxes, byte_order=1))), index.reshape(-1)

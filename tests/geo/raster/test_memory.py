@@ -39,7 +39,7 @@ def test_a_scene_whose_row_of_map_tiles_takes_gigabytes_is_refused(tmp_path: Pat
     with rasterio.open(path, "w", width=width, height=40, transform=Affine(0.2, 0, -9e6, 0, -0.2, 0), **profile) as file:
         file.write(np.ones((3, 1, 1000), np.uint8), window=rasterio.windows.Window(0, 0, 1000, 1))
     assert width * 40 < 4_000_000_000
-    with pytest.raises(ImageryError, match=r"90,000,000 x 40 pixels; a scene may have up to 500,000 on a side") as refused:
+    with pytest.raises(ImageryError, match=r"90,000,000 x 40 pixels; .* and 500,000 on a side") as refused:
         describe(path, "post", "a")
     assert (refused.value.kind, "-projwin" in refused.value.hint) == ("size", True)
 
