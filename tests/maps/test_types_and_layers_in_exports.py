@@ -98,7 +98,7 @@ def test_qgis_has_a_style_for_each_type_with_a_name_of_its_own(typed: Layout, tm
     (tmp_path / "long").mkdir()
     names = ("collapsed outer wall and roof of brick", "collapsed outer wall and roof of wood")
     found = [row[0] for row in styles(typed_project(tmp_path / "long", types=names))]
-    assert found == ["triage", "type_collapsed_outer_wall_and_", "type_collapsed_outer_wall_an_2"]
+    assert found == ["triage", "type_collapsed_outer_wall__1", "type_collapsed_outer_wall__2"]
 
 
 def test_areas_leave_a_type_empty_that_too_few_answers_name(tmp_path: Path) -> None:

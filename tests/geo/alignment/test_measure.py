@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
-import rasterio
 from geo_parts import NORTH_UP, ORIGIN
 from numpy.typing import NDArray
 from rasterio.transform import Affine
@@ -82,16 +80,6 @@ def measured(make_scene: Make) -> Measured:
         return align(make_scene("pre", pre, role="pre"), make_scene("post", post), boxes)
 
     return measure_from
-
-
-def placed_elsewhere(path: Path, dx_m: float, dy_m: float, out: Path) -> Path:
-    """Write a scene again whose content must move by so many metres east and north to be where it was."""
-    with rasterio.open(path) as source:
-        profile, data, old = source.profile, source.read(), source.transform
-    profile["transform"] = Affine(old.a, 0, old.c - dx_m, 0, old.e, old.f - dy_m)
-    with rasterio.open(out, "w", **profile) as target:
-        target.write(data)
-    return out
 
 
 def errors(found: Shifts, dx: object, dy: object) -> NDArray[np.float64]:
