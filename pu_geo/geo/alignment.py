@@ -217,7 +217,8 @@ class EdgeView:
         pixels, valid = self.mosaic.read(*(self.shrink * value for value in (col, row, width, height)))
         gray = cv2.addWeighted(pixels[0], 0.5, pixels[1], 0.5, 0.0)
         small = cv2.resize(gray, (width, height), interpolation=cv2.INTER_AREA)
-        return np.asarray(small, dtype=np.uint8), valid.reshape(height, self.shrink, width, self.shrink).all(axis=(1, 3))
+        parts = valid.reshape(height, self.shrink, width, self.shrink)
+        return np.asarray(small, dtype=np.uint8), np.asarray(parts.all(axis=(1, 3)))
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -72,11 +73,11 @@ class CloudCells:
         is_on = ((rows >= 0) & (rows < n_rows))[:, None] & (columns >= 0) & (columns < n_columns)
         return np.asarray(is_on & self.is_cloud[np.ix_(rows.clip(0, n_rows - 1), columns.clip(0, n_columns - 1))])
 
-    def touched(self, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def touched(self, boxes: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which boxes of grid pixels hold a part of a cloud, bool [N].
 
         Args:
-            boxes: float64 [N, 4]: first column and row, and one past the last column and row.
+            boxes: [N, 4]: first column and row, and one past the last column and row.
         """
         n_rows, n_columns = self.is_cloud.shape
         sums = cv2.integral(self.is_cloud.astype(np.uint8))
