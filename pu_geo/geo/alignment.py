@@ -194,7 +194,7 @@ class EdgeView:
 
     @property
     def preferred_block_rows(self) -> int:
-        return -(-self.mosaic.preferred_block_rows // self.shrink)
+        return max(SAMPLE_PX, self.mosaic.preferred_block_rows // self.shrink)  # edges do not know what lies beyond a strip
 
     @property
     def preferred_block_columns(self) -> int:
@@ -202,7 +202,7 @@ class EdgeView:
 
     def piece_bytes(self, width: int, height: int) -> int:
         """Return the memory that `read_into` takes beside what it fills, roughly."""
-        return width * height * (self.shrink**2 * self.mosaic.bytes_a_pixel + 24)
+        return width * self.shrink * self.mosaic.preferred_block_rows * self.mosaic.bytes_a_pixel + 24 * width * height
 
     def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> Shown:
         """Fill `picture`, uint8 [height, width, 2], with the edges from worked pixel (col, row) on; return 1 where there is
@@ -214,11 +214,15 @@ class EdgeView:
 
     def read(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Read a window: gray values, uint8 [height, width], and which pixels hold data."""
-        pixels, valid = self.mosaic.read(*(self.shrink * value for value in (col, row, width, height)))
-        gray = cv2.addWeighted(pixels[0], 0.5, pixels[1], 0.5, 0.0)
-        small = cv2.resize(gray, (width, height), interpolation=cv2.INTER_AREA)
-        parts = valid.reshape(height, self.shrink, width, self.shrink)
-        return np.asarray(small, dtype=np.uint8), np.asarray(parts.all(axis=(1, 3)))
+        gray, holds = np.empty((height, width), dtype=np.uint8), np.empty((height, width), dtype=np.bool_)
+        step = max(1, self.mosaic.preferred_block_rows // self.shrink)
+        for start in range(0, height, step):  # a piece at a time, since worked pixels stand for many
+            n, k = min(step, height - start), self.shrink
+            pixels, valid = self.mosaic.read(k * col, k * (row + start), k * width, k * n)
+            mean = cv2.addWeighted(pixels[0], 0.5, pixels[1], 0.5, 0.0)
+            gray[start : start + n] = cv2.resize(mean, (width, n), interpolation=cv2.INTER_AREA)
+            holds[start : start + n] = valid.reshape(n, k, width, k).all(axis=(1, 3))
+        return gray, holds
 
 
 @dataclass(frozen=True)

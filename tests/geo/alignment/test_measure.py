@@ -163,7 +163,7 @@ def test_strips_change_next_to_no_shift_progress_counts_to_the_end_and_cancellin
     picture, boxes, told = rgb(moved(town(26), 0, 0)), buildings(27, 20), []
     pre, post = make_scene("pre", picture, role="pre"), make_scene("post", picture)
     whole = align(pre, post, boxes)
-    monkeypatch.setattr(Mosaic, "preferred_block_rows", 64)  # several strips
+    monkeypatch.setattr(alignment.EdgeView, "preferred_block_rows", 64)  # several strips
     with Mosaic([pre], grid := project_grid([post])) as before, Mosaic([post], grid) as after:
         found = estimate_shifts(before, after, boxes, report=told.append)
         with pytest.raises(JobCancelled):
