@@ -63,7 +63,7 @@ THIRD_PARTY: dict[str, set[str]] = {
     "features": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
     "training": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
     "methods": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "faiss"},
-    "geo": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "jinja2"},
+    "geo": {"rasterio", "shapely", "pyproj", "numpy", "scipy", "cv2", "orjson", "jinja2"},
     "geo.readers": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio", "geopandas", "pandas"},
     "geo.export": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio", "geopandas", "pandas",
                    "jinja2", "markupsafe"},

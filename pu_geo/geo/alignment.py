@@ -13,15 +13,17 @@ may lie beyond it: it is searched for again further out, and never trusted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial import cKDTree
 
-from pu_geo.geo.raster.mosaic import Mosaic, Report, columns_of, report_strip, row_order
+from pu_geo.geo.raster.mosaic import Mosaic, Report, Ring, Shown, passes, report_strip
 from pu_geo.records import Grid
 
 Floats = NDArray[np.float64]
@@ -46,8 +48,7 @@ BY_CHANCE = 3.0  # standard deviations that the best of many shifts reaches wher
 _STEPS = 127
 
 GOOD = 0.5  # a shift of this quality may speak for its neighbors
-CELLS_M = (60.0, 240.0, 960.0)  # neighbors are searched within a cell and the eight around it, then further off
-PER_CELL = 6
+N_NEAREST, FARTHEST_M = 16, 1500.0  # neighbors that are asked, and how far off they may be
 MIN_VOTES = 5
 MAD_TO_SIGMA = 1.4826
 OTHER_PEAK, BORROWED = 0.8, 0.7  # worth of a shift that the neighbors chose among the peaks, or gave
@@ -118,81 +119,20 @@ def estimate_shifts(
     shrink = 2 ** max(0, round(math.log2(WORK_M / grid.gsd_m)))
     work_m = grid.gsd_m * shrink
     middle = (windows[:, :2] + windows[:, 2:] / 2) / shrink
-    views = [EdgeView(mosaic, shrink) for mosaic in (pre, post)]
+    views = EdgeView(pre, shrink), EdgeView(post, shrink)
     coarse = _scene_shift(views, middle, work_m)
     if coarse is None:
         return nothing
     reach, far = max(3, math.ceil(REACH_M / work_m)), max(4, math.ceil(FAR_REACH_M / work_m))
     size = _window_sizes(windows[:, 2:].max(axis=1) / shrink, reach)
-    strip_rows = max(mosaic.preferred_block_rows for mosaic in (pre, post))
-    search = Search(middle, size, coarse, reach, far, shrink, (views[0].noise, views[1].noise), strip_rows)
-    found, worth = _matched(pre, post, search, report=report, is_cancelled=is_cancelled)
-    return _settle(found + coarse, worth, middle, coarse, grid, shrink)
-
-
-@dataclass(frozen=True)
-class Search:
-    """Where each building is searched for, once the shift of the scene pair is known.
-
-    Attributes:
-        middle: float64 [N, 2], middles of the buildings, worked pixels.
-        size: int64 [N], side of each window, worked pixels.
-        coarse: int64 [2], shift of the scene pair, worked pixels.
-        reach, far: largest shift off that of the first search and of the far one, worked pixels.
-        shrink: grid pixels along the side of a worked pixel.
-        noise: of the edges of pre and of post, see `edge_field`.
-        strip_rows: height of what is read at once, grid pixels, before it is made a multiple of `shrink`.
-    """
-
-    middle: Floats
-    size: Ints
-    coarse: Ints
-    reach: int
-    far: int
-    shrink: int
-    noise: tuple[float, float]
-    strip_rows: int
-
-    @property
-    def held_size(self) -> Ints:
-        """Side of the window that the far search needs, worked pixels, int64 [N]."""
-        return self.size + 2 * max(self.far - self.reach, 0)
-
-    @property
-    def boxes(self) -> Ints:
-        """What windows need of the post scene and, off by the coarse shift, of the pre scene together: [N, 4] in grid
-        pixels.
-        """
-        start = np.rint(self.middle).astype(np.int64) - self.held_size[:, None] // 2
-        low, high = np.minimum(start, start - self.coarse), np.maximum(start, start - self.coarse) + self.held_size[:, None]
-        return np.concatenate([low, high], axis=1) * self.shrink
-
-
-def _matched(
-    pre: Mosaic, post: Mosaic, search: Search, *, report: Report | None, is_cancelled: Callable[[], bool] | None
-) -> tuple[Floats, Floats]:
-    """Match buildings, strip by strip.
-
-    Returns:
-        found, float64 [N, 4, 2], peaks off the coarse shift, NaN for other than the best where one lies at the border;
-        worth, float64 [N], how far the best of them can be trusted, 0..1, -1 where there is no data.
-    """
-    n = len(search.middle)
-    found, worth = np.zeros((n, N_PEAKS, 2)), np.zeros(n)
-    views = [EdgeView(mosaic, search.shrink, noise) for mosaic, noise in zip((pre, post), search.noise, strict=True)]
-    matcher = _Matcher(search, found, worth)
-    with ThreadPoolExecutor(N_THREADS) as pool:
-        waiting: list[Future[None]] = []
-        done = 0
-        for ready, (before, after) in _passes(views, search):
-            for part in waiting:  # matched while the strip after them was read
-                part.result()
+    search = _Search(middle, size, coarse, reach, far, np.zeros((n, N_PEAKS, 2)), np.zeros(n))
+    done = 0
+    with ThreadPoolExecutor(N_THREADS + 2) as pool:
+        for rings, offset, ready in passes(views, search.boxes, pool):
+            list(pool.map(partial(search.match, rings, offset), np.array_split(ready, N_THREADS)))
             done += len(ready)
             report_strip(report, is_cancelled, "alignment", done, n)
-            waiting = [pool.submit(matcher.match, before, after, some) for some in np.array_split(ready, N_THREADS)]
-        for part in waiting:
-            part.result()
-    return found, worth
+    return _settle(search.found + coarse, search.worth, middle, coarse, grid, shrink)
 
 
 def _window_sizes(building: Floats, reach: int) -> Ints:
@@ -202,7 +142,7 @@ def _window_sizes(building: Floats, reach: int) -> Ints:
     return np.array([2 * cv2.getOptimalDFTSize((int(size) + 1) // 2) for size in known], dtype=np.int64)[place]
 
 
-def _scene_shift(views: list[EdgeView], middle: Floats, work_m: float) -> Ints | None:
+def _scene_shift(views: Sequence[EdgeView], middle: Floats, work_m: float) -> Ints | None:
     """Find the shift of the scene pair, worked pixels, int64 [2], from the sum of correlations of a sample of windows.
 
     Ours. A sum finds what windows have in common even where none is sure by itself: those that fit by chance alone add
@@ -213,13 +153,11 @@ def _scene_shift(views: list[EdgeView], middle: Floats, work_m: float) -> Ints |
     """
     cells = np.unique(np.floor(middle[:, ::-1] / SAMPLE_PX).astype(np.int64), axis=0)[:, ::-1] * SAMPLE_PX
     corners = cells[np.unique(np.linspace(0, len(cells) - 1, N_SAMPLES).astype(np.int64))]
-    samples = [[view.read(int(x), int(y), SAMPLE_PX, SAMPLE_PX) for x, y in corners] for view in views]
-    for view, pictures in zip(views, samples, strict=True):
-        view.noise = noise_of([gray for gray, _ in pictures], [valid for _, valid in pictures])
-    fields = [
-        [edge_field(gray, valid, view.noise) for gray, valid in pictures]
-        for view, pictures in zip(views, samples, strict=True)
-    ]
+    fields = []
+    for view in views:
+        samples = [view.read(col, row, SAMPLE_PX, SAMPLE_PX) for col, row in corners.tolist()]
+        view.noise = noise_of([gray for gray, _ in samples], [valid for _, valid in samples])
+        fields.append([edge_field(gray, valid, view.noise) for gray, valid in samples])
     best, shift = MIN_IN_COMMON, None
     for reach_m in SCENE_REACHES_M:
         reach = min(max(4, math.ceil(reach_m / work_m)), SAMPLE_PX // 4)
@@ -232,45 +170,112 @@ def _scene_shift(views: list[EdgeView], middle: Floats, work_m: float) -> Ints |
     return shift
 
 
-def _passes(views: list[EdgeView], search: Search) -> Iterator[tuple[Ints, list[HeldEdges]]]:
-    """Go down the grid strip by strip; yield the buildings whose windows are complete, and the edges held of each view."""
-    grid, shrink, boxes = views[0].mosaic.grid, views[0].shrink, search.boxes
-    left, right = columns_of(boxes, grid)
-    for view in views:
-        view.col = left // shrink
-        view.width = max(1, min(-(-right // shrink), grid.width // shrink) - view.col)
-    for keep_from, first, stop, ready in row_order(boxes, grid, -(-search.strip_rows // shrink) * shrink):
-        if stop - first >= shrink:
-            for view in views:
-                view.advance(keep_from // shrink, first // shrink, stop // shrink)
-        yield ready, [view.held for view in views]
+@dataclass
+class EdgeView:
+    """Edges of a mosaic in worked pixels, as `mosaic.passes` reads them: two bands, int8 as uint8, see `edge_field`.
+
+    A worked pixel is the mean of red and green, which haze dims less than blue; it holds data where all of its pixels do.
+
+    Attributes:
+        shrink: grid pixels along the side of a worked pixel.
+        noise: as for `edge_field`.
+    """
+
+    mosaic: Mosaic
+    shrink: int
+    noise: float = MIN_NOISE
+    n_bands: int = 2
+    shown_type: type[np.uint8 | np.uint32] = np.uint8
+
+    @cached_property
+    def grid(self) -> Grid:
+        grid = self.mosaic.grid
+        return replace(grid, width=grid.width // self.shrink, height=grid.height // self.shrink)
+
+    @property
+    def preferred_block_rows(self) -> int:
+        return max(SAMPLE_PX, self.mosaic.preferred_block_rows // self.shrink)  # edges do not know what lies beyond a strip
+
+    @property
+    def preferred_block_columns(self) -> int:
+        return -(-self.mosaic.preferred_block_columns // self.shrink)
+
+    def piece_bytes(self, width: int, height: int) -> int:
+        """Return the memory that `read_into` takes beside what it fills, roughly."""
+        return width * self.shrink * self.mosaic.preferred_block_rows * self.mosaic.bytes_a_pixel + 24 * width * height
+
+    def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> Shown:
+        """Fill `picture`, uint8 [height, width, 2], with the edges from worked pixel (col, row) on; return 1 where there is
+        data, else 0. Pixels beyond the picture have no part in them.
+        """
+        gray, valid = self.read(col, row, picture.shape[1], picture.shape[0])
+        picture[:] = edge_field(gray, valid, self.noise).view(np.uint8)
+        return valid.view(np.uint8)
+
+    def read(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """Read a window: gray values, uint8 [height, width], and which pixels hold data."""
+        gray, holds = np.empty((height, width), dtype=np.uint8), np.empty((height, width), dtype=np.bool_)
+        step = max(1, self.mosaic.preferred_block_rows // self.shrink)
+        for start in range(0, height, step):  # a piece at a time, since worked pixels stand for many
+            n, k = min(step, height - start), self.shrink
+            pixels, valid = self.mosaic.read(k * col, k * (row + start), k * width, k * n)
+            mean = cv2.addWeighted(pixels[0], 0.5, pixels[1], 0.5, 0.0)
+            gray[start : start + n] = cv2.resize(mean, (width, n), interpolation=cv2.INTER_AREA)
+            holds[start : start + n] = valid.reshape(n, k, width, k).all(axis=(1, 3))
+        return gray, holds
 
 
 @dataclass(frozen=True)
-class _Matcher:
-    """Matches buildings whose windows are within the held edges, and writes what it finds into their rows.
+class _Search:
+    """Where each building is searched for, once the shift of the scene pair is known, and what is found there.
 
     Attributes:
-        found, worth: of all buildings, [N, 4, 2] and [N], see `_matched`.
+        middle: float64 [N, 2], middles of the buildings, worked pixels.
+        size: int64 [N], side of each window, worked pixels.
+        coarse: int64 [2], shift of the scene pair, worked pixels.
+        reach, far: largest shift off that of the first search and of the far one, worked pixels.
+        found: float64 [N, 4, 2], peaks off the coarse shift, NaN for other than the best where one lies at the border.
+        worth: float64 [N], how far the best of them can be trusted, 0..1, -1 where there is no data.
     """
 
-    search: Search
+    middle: Floats
+    size: Ints
+    coarse: Ints
+    reach: int
+    far: int
     found: Floats
     worth: Floats
 
-    def match(self, pre: HeldEdges, post: HeldEdges, rows: Ints) -> None:
-        search, reach, far = self.search, self.search.reach, self.search.far
+    @cached_property
+    def held_size(self) -> Ints:
+        """Side of the window that the far search needs, worked pixels, int64 [N]."""
+        return self.size + 2 * max(self.far - self.reach, 0)
+
+    @cached_property
+    def starts(self) -> Ints:
+        """Corner of each window in the post scene, worked pixels, int64 [N, 2]."""
+        return np.rint(self.middle).astype(np.int64) - self.held_size[:, None] // 2
+
+    @cached_property
+    def boxes(self) -> Ints:
+        """What windows need of both scenes together, int64 [N, 4]."""
+        low, high = self.starts - np.maximum(self.coarse, 0), self.starts - np.minimum(self.coarse, 0)
+        return np.concatenate([low, high + self.held_size[:, None]], axis=1)
+
+    def match(self, rings: Sequence[Ring], offset: int, rows: Ints) -> None:
+        """Match buildings whose windows the rings of pre and post hold, and write what is found into their rows."""
+        reach, far = self.reach, self.far
         surfaces = np.empty((len(rows), 2 * reach + 1, 2 * reach + 1), dtype=np.float32)
         is_covered = np.zeros(len(rows), dtype=bool)
-        off_x, off_y = search.coarse.tolist()
-        places = np.rint(search.middle[rows]).astype(np.int64).tolist()
         windows = []
-        for k, ((x, y), size) in enumerate(zip(places, search.held_size[rows].tolist(), strict=True)):
-            is_covered[k] = pre.covers(x - off_x, y - off_y) and post.covers(x, y)
-            left, top = x - size // 2, y - size // 2
-            before, after = pre.cut(left - off_x, top - off_y, size), post.cut(left, top, size)
+        for k, row in enumerate(rows.tolist()):
+            size, start = int(self.held_size[row]), self.starts[row]
+            (before, has_pre), (after, has_post) = (
+                _edges(ring, offset, at, size) for ring, at in zip(rings, (start - self.coarse, start), strict=True)
+            )
+            is_covered[k] = has_pre and has_post
             windows.append((before, after))
-            edge = (size - int(search.size[rows[k]])) // 2
+            edge = (size - int(self.size[row])) // 2
             inner = np.s_[edge : size - edge, edge : size - edge]
             surfaces[k] = correlation(before[inner], after[inner], reach)
         shifts, heights = peaks(surfaces)
@@ -288,6 +293,18 @@ class _Matcher:
         is_cut_off = at_border(shifts, reach)
         shifts[:, 1:][is_cut_off[:, 1:]] = np.nan
         return np.where(is_cut_off[:, 0], 0.0, trust)
+
+
+def _edges(ring: Ring, offset: int, start: Ints, size: int) -> tuple[NDArray[np.int8], bool]:
+    """Return the edges in a square of worked pixels, int8 [size, size, 2], 0 beyond the grid; and whether its middle has
+    data.
+    """
+    inside = np.clip([start, start + size], 0, [ring.mosaic.grid.width, ring.mosaic.grid.height])
+    edges, valid = ring.cut(inside.ravel().tolist(), offset)
+    if valid.shape != (size, size):
+        beyond = np.stack([inside[0] - start, start + size - inside[1]])[:, ::-1].T.tolist()
+        edges, valid = np.pad(edges, (*beyond, (0, 0))), np.pad(valid, beyond)
+    return edges.view(np.int8), bool(valid[size // 2, size // 2])
 
 
 def _settle(peaks: Floats, worth: Floats, middle: Floats, coarse: Ints, grid: Grid, shrink: int) -> Shifts:
@@ -448,87 +465,6 @@ def trust(heights: NDArray[np.float64], by_chance: float = BY_CHANCE) -> NDArray
     return np.clip((0.95 - ratio) / 0.5, 0.0, 1.0) * np.clip((heights[:, 0] - by_chance) / 2.0, 0.0, 1.0)
 
 
-# Edges held while a mosaic is read
-
-
-@dataclass(frozen=True)
-class HeldEdges:
-    """What an `EdgeView` holds at one moment; a later `advance` does not touch it.
-
-    Attributes:
-        col, row: first worked column and row held.
-        edges: int8 [rows, width, 2].
-        valid: bool [rows, width].
-    """
-
-    col: int
-    row: int
-    edges: NDArray[np.int8]
-    valid: NDArray[np.bool_]
-
-    def cut(self, x: int, y: int, size: int) -> NDArray[np.int8]:
-        """Cut a square of edges, int8 [size, size, 2]; 0 beyond what is held."""
-        x, y = x - self.col, y - self.row
-        height, width = self.valid.shape
-        if x >= 0 and y >= 0 and x + size <= width and y + size <= height:
-            return self.edges[y : y + size, x : x + size]
-        out = np.zeros((size, size, 2), dtype=np.int8)
-        part = self.edges[max(y, 0) : max(y + size, 0), max(x, 0) : max(x + size, 0)]
-        out[max(-y, 0) : max(-y, 0) + part.shape[0], max(-x, 0) : max(-x, 0) + part.shape[1]] = part
-        return out
-
-    def covers(self, x: int, y: int) -> bool:
-        """Return whether a pixel has data."""
-        height, width = self.valid.shape
-        x, y = x - self.col, y - self.row
-        return 0 <= x < width and 0 <= y < height and bool(self.valid[y, x])
-
-
-@dataclass
-class EdgeView:
-    """Rows of one mosaic, averaged to worked pixels and turned into edges, that windows still need.
-
-    Attributes:
-        col, width: first worked column held, and how many.
-        held: the rows of edges.
-    """
-
-    mosaic: Mosaic
-    shrink: int
-    noise: float = MIN_NOISE
-    col: int = 0
-    width: int = 0
-    held: HeldEdges = HeldEdges(0, 0, np.zeros((0, 0, 2), dtype=np.int8), np.zeros((0, 0), dtype=bool))
-    _last_gray: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.uint8))
-
-    def read(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Read a window given in worked pixels: gray values of red and green, which haze dims less than blue; and
-        validity.
-        """
-        picture, valid = self.mosaic.read(*(self.shrink * value for value in (col, row, width, height)))
-        gray = cv2.addWeighted(picture[0], 0.5, picture[1], 0.5, 0.0)
-        if self.shrink == 1:
-            return np.asarray(gray, dtype=np.uint8), valid
-        small = np.asarray(cv2.resize(gray, (width, height), interpolation=cv2.INTER_AREA), dtype=np.uint8)
-        if valid.all():
-            return small, np.ones((height, width), dtype=bool)
-        return small, np.asarray(valid.reshape(height, self.shrink, width, self.shrink).all(axis=(1, 3)))
-
-    def advance(self, keep_from: int, start: int, stop: int) -> None:
-        """Forget rows above `keep_from`, then read rows `start` to `stop`; edges across the seam are found, too."""
-        gray, valid = self.read(self.col, start, self.width, stop - start)
-        old, n = self.held, len(self._last_gray)
-        if len(old.valid) and old.row + len(old.valid) == start:
-            joined = np.concatenate([self._last_gray, gray])
-            edges = edge_field(joined, np.concatenate([old.valid[-n:], valid]), self.noise)
-            first = min(max(keep_from - old.row, 0), len(old.valid) - 1)
-            edges = np.concatenate([old.edges[first:-1], edges[n - 1 :]])  # the last row held did not know the one below it
-            self.held = HeldEdges(self.col, old.row + first, edges, np.concatenate([old.valid[first:], valid]))
-        else:
-            self.held = HeldEdges(self.col, start, edge_field(gray, valid, self.noise), valid)
-        self._last_gray = gray[-2:]
-
-
 # Neighbors: who could not be measured, or stands alone, learns from them
 
 
@@ -540,8 +476,8 @@ class Consensus:
         shift_m: float64 [N, 2], their median; NaN where there are fewer than five.
         tolerance_m: float64 [N], how far from it a shift still agrees.
         quality: float64 [N], 0..1: their median quality times the share of them that agree; 0 where there are too few.
-        known_share: float64 [N], 0..1, share of good ones among the nearest buildings, in the smallest cells that hold five:
-            where most could not be measured, those further off may be of another scene, and their word is worth less.
+        known_share: float64 [N], 0..1, share of good ones among the nearest buildings: where most could not be measured,
+            those further off may be of another scene, and their word is worth less.
     """
 
     shift_m: Floats
@@ -586,46 +522,41 @@ def mend(
 def consensus(
     centers_m: Floats, shift_m: Floats, quality: Floats, tolerance_m: float, has_data: Bools | None = None
 ) -> Consensus:
-    """Ask the good neighbors of every building, the building itself left out; the nearest cells that hold five.
+    """Ask the nearest good buildings around every building, the building itself left out.
 
     Source: median and MAD as in Rousseeuw and Croux, "Alternatives to the Median Absolute Deviation" (1993), Section 1:
     three of their sigmas are the tolerance. Ours: it lies between one and two times `tolerance_m`.
     """
-    n = len(quality)
-    agreed = Consensus(np.full((n, 2), np.nan), np.full(n, tolerance_m), np.zeros(n), np.full(n, -1.0))
-    measurable = np.arange(n) if has_data is None else np.flatnonzero(has_data)
-    voters = np.flatnonzero(quality >= GOOD)
-    open_rows = np.arange(n)
-    for side_m in CELLS_M:
-        if len(voters) < MIN_VOTES:
-            break
-        asked, open_rows = open_rows, np.zeros(0, dtype=np.int64)
-        cells, everyone = _Cells.build(centers_m, voters, side_m), _Cells.build(centers_m, measurable, side_m)
-        for start in range(0, len(asked), _CHUNK):
-            rows = asked[start : start + _CHUNK]
-            n_all, is_first = everyone.n_around(rows), agreed.known_share[rows] < 0
-            is_here = is_first & (n_all >= MIN_VOTES)
-            agreed.known_share[rows[is_here]] = cells.n_around(rows[is_here]) / n_all[is_here]
-            votes = cells.around(rows)
-            enough = (votes >= 0).sum(axis=1) >= MIN_VOTES
-            open_rows = np.concatenate([open_rows, rows[~enough]])
-            _count(agreed, rows[enough], votes[enough], shift_m, quality)
-    np.maximum(agreed.known_share, 0.0, out=agreed.known_share)
+    n, is_good = len(quality), quality >= GOOD
+    agreed = Consensus(np.full((n, 2), np.nan), np.full(n, tolerance_m), np.zeros(n), np.zeros(n))
+    voters, measurable = np.flatnonzero(is_good), np.arange(n) if has_data is None else np.flatnonzero(has_data)
+    if len(voters) < MIN_VOTES:
+        return agreed
+    trees = [(some, cKDTree(centers_m[some])) for some in (voters, measurable)]
+    for start in range(0, n, _CHUNK):
+        asked = np.arange(start, min(start + _CHUNK, n))
+        votes, nearest = (_nearest(tree, some, centers_m, asked) for some, tree in trees)
+        is_vote, is_there = votes >= 0, nearest >= 0
+        agreed.known_share[asked] = (is_there & is_good[nearest]).sum(axis=1) / np.maximum(is_there.sum(axis=1), 1)
+        enough = is_vote.sum(axis=1) >= MIN_VOTES
+        rows, votes, is_vote = asked[enough], votes[enough], is_vote[enough]
+        values = np.where(is_vote[..., None], shift_m[votes], np.nan)
+        middle = _median(values)
+        spread = _median(np.abs(values - middle[:, None])).max(axis=1)
+        tolerance = np.clip(3.0 * MAD_TO_SIGMA * spread, tolerance_m, 2.0 * tolerance_m)
+        agree = np.linalg.norm(values - middle[:, None], axis=-1) <= tolerance[:, None]
+        worth = _median(np.where(is_vote, quality[votes], np.nan)[..., None])[:, 0]
+        agreed.shift_m[rows], agreed.tolerance_m[rows] = middle, tolerance
+        agreed.quality[rows] = worth * agree.sum(axis=1) / is_vote.sum(axis=1)
     return agreed
 
 
-def _count(agreed: Consensus, rows: Ints, votes: Ints, shift_m: Floats, quality: Floats) -> None:
-    """Write the consensus of `votes`, int64 [M, V] with -1 for none, into the `rows` of `agreed`."""
-    missing = votes < 0
-    values = np.where(missing[..., None], np.nan, shift_m[votes])
-    middle = _median(values)
-    spread = _median(np.abs(values - middle[:, None]))
-    least = agreed.tolerance_m[rows]
-    tolerance = np.clip(3.0 * MAD_TO_SIGMA * spread.max(axis=1), least, 2.0 * least)
-    agree = np.linalg.norm(values - middle[:, None], axis=-1) <= tolerance[:, None]
-    share = agree.sum(axis=1) / (~missing).sum(axis=1)
-    worth = _median(np.where(missing, np.nan, quality[votes])[..., None])[:, 0]
-    agreed.shift_m[rows], agreed.tolerance_m[rows], agreed.quality[rows] = middle, tolerance, worth * share
+def _nearest(tree: cKDTree, some: Ints, centers_m: Floats, rows: Ints) -> Ints:
+    """Return the nearest of `some` buildings to others, int64 [M, 17], -1 for none; no building is near itself."""
+    _, place = tree.query(centers_m[rows], N_NEAREST + 1, distance_upper_bound=FARTHEST_M)
+    found = np.append(some, -1)[place]
+    found[found == rows[:, None]] = -1
+    return found
 
 
 def _median(values: Floats) -> Floats:
@@ -634,43 +565,3 @@ def _median(values: Floats) -> Floats:
     n = (~np.isnan(values[..., 0])).sum(axis=1)
     each = np.arange(len(values))
     return np.asarray((ordered[each, (n - 1) // 2] + ordered[each, n // 2]) / 2)
-
-
-@dataclass(frozen=True)
-class _Cells:
-    """Voters sorted into square cells."""
-
-    cell: Ints  # (column, row) of every building's cell, int64 [N, 2]
-    voters: Ints  # sorted by cell
-    keys: Ints  # of the voters' cells, sorted
-    n_columns: int
-
-    @classmethod
-    def build(cls, centers_m: Floats, voters: Ints, side_m: float) -> _Cells:
-        cell = np.floor((centers_m - centers_m.min(axis=0)) / side_m).astype(np.int64) + 1
-        n_columns = int(cell[:, 0].max()) + 2
-        keys = cell[voters, 1] * n_columns + cell[voters, 0]
-        order = np.argsort(keys, kind="stable")
-        return cls(cell, voters[order], keys[order], n_columns)
-
-    def _keys_around(self, rows: Ints) -> Ints:
-        """Return the keys of the nine cells around buildings, int64 [M, 9]."""
-        step = np.array([-1, 0, 1])
-        column, row = self.cell[rows, 0, None] + np.tile(step, 3), self.cell[rows, 1, None] + np.repeat(step, 3)
-        return np.asarray(row * self.n_columns + column, dtype=np.int64)
-
-    def n_around(self, rows: Ints) -> Ints:
-        """Return how many voters the nine cells around buildings hold, int64 [M]."""
-        keys = self._keys_around(rows)
-        held = np.searchsorted(self.keys, keys, side="right") - np.searchsorted(self.keys, keys)
-        return np.asarray(held.sum(axis=1), dtype=np.int64)
-
-    def around(self, rows: Ints) -> Ints:
-        """Return up to six voters of each of the nine cells around buildings, int64 [M, 54], -1 for none."""
-        keys = self._keys_around(rows)
-        place = np.searchsorted(self.keys, keys)[..., None] + np.arange(PER_CELL)
-        inside = np.minimum(place, len(self.keys) - 1)
-        found = np.where((place < len(self.keys)) & (self.keys[inside] == keys[..., None]), self.voters[inside], -1)
-        votes = found.reshape(len(rows), -1)
-        votes[votes == rows[:, None]] = -1
-        return votes

@@ -20,6 +20,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -214,13 +215,8 @@ def _limit(limits: Mapping[str, int]) -> None:
 # Readers. Their libraries are loaded late, so that the limits hold from their first line on, and none is loaded for another.
 
 
-def _scene(path: Path, arguments: Mapping[str, Any]) -> Answer:
-    scene = asdict(importlib.import_module("pu_geo.geo.raster.scene_files").describe(path, **arguments))
-    return Answer({key: value for key, value in scene.items() if key != "path"}, [])
-
-
-def _layer(path: Path, arguments: Mapping[str, Any]) -> Answer:
-    scene = asdict(importlib.import_module("pu_geo.geo.raster.scene_files").describe_layer(path, **arguments))
+def _described(describe: str, path: Path, arguments: Mapping[str, Any]) -> Answer:
+    scene = asdict(getattr(importlib.import_module("pu_geo.geo.raster.scene_files"), describe)(path, **arguments))
     return Answer({key: value for key, value in scene.items() if key != "path"}, [])
 
 
@@ -261,8 +257,8 @@ def _write_layer(path: Path, arguments: Mapping[str, Any]) -> Answer:
 
 
 READERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Answer]] = {
-    "scene": _scene,
-    "layer": _layer,
+    "scene": partial(_described, "describe"),
+    "layer": partial(_described, "describe_layer"),
     "footprints": _footprints,
     "summary": _summary,
     "xbd_place": _xbd_place,

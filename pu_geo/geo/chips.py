@@ -18,14 +18,13 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import ShapeError
-from pu_geo.geo.raster.mosaic import Mosaic, Report, Ring, Shown, panels, passes, report_strip
+from pu_geo.geo.raster.mosaic import Mosaic, Report, Ring, Shown, passes, report_strip
 from pu_geo.records import Grid
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 MIN_FOOTPRINT_PX = 4.0
-HELD_BYTES = 80 * 1024**2  # pixels held back, of all mosaics together, for chips that are not yet complete
 MAX_HELD_PX = 2048  # windows with a longer side are read by themselves
 PIECE_PIXELS = 8 * 1024**2
 OPENCV_BANDS = 4  # that `cv2.resize` averages at a time
@@ -236,18 +235,13 @@ class _Chips:
 
 
 def _cut_in_passes(mosaics: Sequence[Mosaic], chips: _Chips, reach: Ints, chosen: Ints) -> Iterator[int]:
-    """Cut the chosen chips, panel by panel and strip by strip, while the next strip is read; yield how many after each."""
-    rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
-    columns = max(mosaic.preferred_block_columns for mosaic in mosaics)
+    """Cut the chosen chips, strip by strip, while the next strip is read; yield how many after each."""
     with ThreadPoolExecutor(N_THREADS + len(mosaics)) as pool:
-        pixel_bytes = sum(mosaic.n_bands + np.dtype(mosaic.shown_type).itemsize for mosaic in mosaics)
-        for panel in panels(reach[chosen], mosaics[0].grid, rows, columns, HELD_BYTES // pixel_bytes):
-            own = chosen[panel]
-            for rings, offset, ready in passes(mosaics, reach[own], rows, pool):
-                own_ready = own[ready]
-                near = own_ready[np.argsort(reach[own_ready, 0])]  # neighbors find each other's pixels in the cache
-                list(pool.map(partial(chips.cut, rings, offset), np.array_split(near, N_THREADS)))
-                yield len(ready)
+        for rings, offset, ready in passes(mosaics, reach[chosen], pool):
+            own = chosen[ready]
+            near = own[np.argsort(reach[own, 0])]  # neighbors find each other's pixels in the cache
+            list(pool.map(partial(chips.cut, rings, offset), np.array_split(near, N_THREADS)))
+            yield len(ready)
 
 
 def _boxes(windows: Floats, n_mosaics: int, pre_shift_px: Floats | None) -> Ints:
@@ -305,19 +299,15 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8], *, wit
     width, height = -(-(x1 - x0) // shrink), -(-(y1 - y0) // shrink)
     small = np.zeros((height, width, mosaic.n_bands), dtype=np.uint8)
     shown = np.zeros((height, width), dtype=mosaic.shown_type)
-    step = max(1, int(PIECE_PIXELS**0.5) // shrink)
-    n_valid = 0
+    step, n_valid = max(1, PIECE_PIXELS // ((x1 - x0) * shrink)), 0
     for row in range(0, height, step):
-        for col in range(0, width, step):
-            left, top = x0 + col * shrink, y0 + row * shrink
-            w, h = min(step, width - col), min(step, height - row)
-            piece = np.empty((min(h * shrink, y1 - top), min(w * shrink, x1 - left), mosaic.n_bands), dtype=np.uint8)
-            numbers = mosaic.read_into(piece, left, top)
-            n_valid += int(np.count_nonzero(numbers))
-            part = np.s_[row : row + h, col : col + w]
-            piece = _with_mean(piece, numbers) if with_mean else piece
-            small[part] = _resized(piece, w, h, cv2.INTER_AREA)
-            shown[part] = numbers[::shrink, ::shrink]
+        part = slice(row, row + step)
+        piece = np.empty((min(y1 - y0, (row + step) * shrink) - row * shrink, x1 - x0, mosaic.n_bands), dtype=np.uint8)
+        numbers = mosaic.read_into(piece, x0, y0 + row * shrink)
+        n_valid += int(np.count_nonzero(numbers))
+        piece = _with_mean(piece, numbers) if with_mean else piece
+        small[part] = _resized(piece, width, len(small[part]), cv2.INTER_AREA)
+        shown[part] = numbers[::shrink, ::shrink]
     small = _with_mean(small, shown) if with_mean else small
     small, shown = _widened(small, shown, box, inside, shrink)
     _resize(small, out)

@@ -67,16 +67,7 @@ def _cut(folder: Path, column: float, row: float, side: float, size_px: int) -> 
     left, top, length = column / scale, row / scale, side / scale
     first_x, first_y = int(np.floor(left)), int(np.floor(top))
     n = int(np.ceil(length)) + 1
-    whole, holds = np.zeros((n, n, 3), np.uint8), np.zeros((n, n), np.uint8)
-    for y in range(first_y // TILE_PX, (first_y + n - 1) // TILE_PX + 1):
-        for x in range(first_x // TILE_PX, (first_x + n - 1) // TILE_PX + 1):
-            tile = cv2.imread(str(folder / str(int(info["max_zoom"]) - back) / str(x) / f"{y}.jpg"), cv2.IMREAD_COLOR)
-            if tile is None:
-                continue
-            x0, y0 = x * TILE_PX - first_x, y * TILE_PX - first_y
-            into = np.s_[max(0, y0) : y0 + TILE_PX, max(0, x0) : x0 + TILE_PX]
-            out_of = np.s_[max(0, -y0) : n - y0, max(0, -x0) : n - x0]
-            whole[into], holds[into] = tile[out_of][..., ::-1], has_data(tile)[out_of]
+    whole, holds = read_level(folder / str(int(info["max_zoom"]) - back), first_x, first_y, n, n)
     to = np.array(
         [
             [size_px / length, 0, (first_x - left) * size_px / length],
@@ -86,13 +77,34 @@ def _cut(folder: Path, column: float, row: float, side: float, size_px: int) -> 
     picture = np.asarray(
         cv2.warpAffine(whole, to, (size_px, size_px), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE), np.uint8
     )
-    is_known = cv2.warpAffine(holds, to, (size_px, size_px), flags=cv2.INTER_NEAREST) > 0
+    is_known = cv2.warpAffine(holds.astype(np.uint8), to, (size_px, size_px), flags=cv2.INTER_NEAREST) > 0
     picture[~is_known] = _hatch(size_px)[~is_known]
     return picture
 
 
-def has_data(tile: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return 1 for each pixel of a tile that holds data, by blocks of 8 x 8.
+def read_level(folder: Path, column: int, row: int, width: int, height: int) -> tuple[Picture, NDArray[np.bool_]]:
+    """Read a window of one zoom of a pyramid: the picture, uint8 [height, width, 3], and where it holds data, bool.
+
+    Args:
+        folder: of the zoom, with the tiles that `build_pyramid` wrote.
+        column, row: where the window starts, pixels of that zoom; it may reach over the border.
+    """
+    picture, holds = np.full((height, width, 3), NO_DATA_GREY, np.uint8), np.zeros((height, width), np.bool_)
+    for y in range(row // TILE_PX, (row + height - 1) // TILE_PX + 1):
+        for x in range(column // TILE_PX, (column + width - 1) // TILE_PX + 1):
+            path = folder / str(x) / f"{y}.jpg"
+            tile = cv2.imread(str(path), cv2.IMREAD_COLOR) if path.is_file() else None
+            if tile is None or tile.shape[:2] != (TILE_PX, TILE_PX):
+                continue
+            x0, y0 = x * TILE_PX - column, y * TILE_PX - row
+            into = np.s_[max(0, y0) : y0 + TILE_PX, max(0, x0) : x0 + TILE_PX]
+            out_of = np.s_[max(0, -y0) : height - y0, max(0, -x0) : width - x0]
+            picture[into], holds[into] = tile[out_of][..., ::-1], has_data(tile)[out_of]
+    return picture, holds
+
+
+def has_data(tile: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which pixels of a tile hold data, bool, by blocks of 8 x 8.
 
     Without data are blocks of one gray that hang together, reach the tile's border, and are a quarter of its edge long.
     """
@@ -103,7 +115,7 @@ def has_data(tile: NDArray[Any]) -> NDArray[np.uint8]:
     rims = np.concatenate([regions[0], regions[-1], regions[:, 0], regions[:, -1]])
     long = stats[:, [cv2.CC_STAT_WIDTH, cv2.CC_STAT_HEIGHT]].max(axis=1) * _BLOCK >= _LEAST_EMPTY * TILE_PX
     is_empty = long & np.isin(np.arange(n), rims) & (np.arange(n) > 0)
-    return np.asarray(1 - np.kron(is_empty[regions], np.ones((_BLOCK, _BLOCK))), np.uint8)
+    return np.asarray(~is_empty[regions].repeat(_BLOCK, axis=0).repeat(_BLOCK, axis=1))
 
 
 def _hatch(size_px: int) -> Picture:

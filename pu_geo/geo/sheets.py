@@ -12,16 +12,14 @@ from pu_geo.files import make_folder, write_file
 from pu_geo.geo.raster.mosaic import Report
 
 Chips = NDArray[np.uint8]
+PER_SHEET, COLUMNS, QUALITY = 64, 8, 88
 
 
-def write_chip_sheets(
-    chips: Chips, folder: Path, per_sheet: int = 64, columns: int = 8, quality: int = 88, report: Report | None = None
-) -> dict[str, int | bool]:
-    """Write chips as sheets `0000.jpg`, `0001.jpg`, ...; chip i is cell i % per_sheet of sheet i // per_sheet, row by row.
+def write_chip_sheets(chips: Chips, folder: Path, report: Report | None = None) -> dict[str, int | bool]:
+    """Write chips as sheets `0000.jpg`, `0001.jpg`, ...; chip i is cell i % 64 of sheet i // 64, row by row.
 
     Args:
         chips: uint8 [N, 3 or 6, size, size]; of 6 bands the first 3 are pre and are drawn above the post ones.
-        quality: of the JPEG, 1..100.
         report: called with {"stage": "sheets", "done", "total"}.
 
     Returns:
@@ -29,15 +27,15 @@ def write_chip_sheets(
     """
     make_folder(folder)
     n, bands, size, _ = chips.shape
-    n_sheets = -(-n // per_sheet)
+    n_sheets = -(-n // PER_SHEET)
     for sheet in range(n_sheets):
-        part = np.asarray(chips[sheet * per_sheet : (sheet + 1) * per_sheet])
-        write_jpeg(folder / f"{sheet:04d}.jpg", _sheet(part, per_sheet, columns), quality)
+        part = np.asarray(chips[sheet * PER_SHEET : (sheet + 1) * PER_SHEET])
+        write_jpeg(folder / f"{sheet:04d}.jpg", _sheet(part), QUALITY)
         if report is not None:
             report({"stage": "sheets", "done": sheet + 1, "total": n_sheets})
     return {
-        "per_sheet": per_sheet,
-        "columns": columns,
+        "per_sheet": PER_SHEET,
+        "columns": COLUMNS,
         "cell_w": size,
         "cell_h": size * bands // 3,
         "n": n,
@@ -46,15 +44,15 @@ def write_chip_sheets(
     }
 
 
-def _sheet(chips: Chips, per_sheet: int, columns: int) -> Chips:
+def _sheet(chips: Chips) -> Chips:
     """Lay chips [M, B, size, size] out as one picture, uint8 [rows * cell_h, columns * cell_w, 3]; empty cells are black."""
     m, bands, size, _ = chips.shape
-    rows, cell_h = -(-per_sheet // columns), size * bands // 3
-    cells = np.zeros((rows * columns, cell_h, size, 3), dtype=np.uint8)
+    rows, cell_h = -(-PER_SHEET // COLUMNS), size * bands // 3
+    cells = np.zeros((rows * COLUMNS, cell_h, size, 3), dtype=np.uint8)
     stacked = chips.reshape(m, bands // 3, 3, size, size).transpose(0, 1, 3, 4, 2)
     cells[:m] = stacked.reshape(m, cell_h, size, 3)
-    lined = cells.reshape(rows, columns, cell_h, size, 3).transpose(0, 2, 1, 3, 4)
-    return np.ascontiguousarray(lined.reshape(rows * cell_h, columns * size, 3))
+    lined = cells.reshape(rows, COLUMNS, cell_h, size, 3).transpose(0, 2, 1, 3, 4)
+    return np.ascontiguousarray(lined.reshape(rows * cell_h, COLUMNS * size, 3))
 
 
 def write_jpeg(path: Path, picture: Chips, quality: int) -> None:

@@ -92,7 +92,6 @@ def write_report(
         corners=[_coordinates(*corner) for corner in shown.corners] or (_NO_PLACE, "", "", ""),
         bar=_length(bar_m),
         bar_px=bar_m / shown.m_per_px,
-        cell_side=None if shown.cell_m is None else _length(shown.cell_m),
     )
     write_export(out, [page.encode("utf-8")])
     return out

@@ -121,7 +121,6 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
         "size_px": size_px,
         "building_ids": list(table.building_ids),
         **_hidden(job.layout, windows, scenes, grid, chips, nodata_share, outlines, shift_px),
-        "pre_nodata_share": _rounded(share[:, 0]) if bands == "pre+post" else None,
         "n_moved": n_moved,
     }
     why = _why_post_alone(facts) if is_auto else ""
@@ -414,27 +413,21 @@ def _hidden(
         pre_shift_px: float64 [N, 2], by which the content of pre moves; None where it stays.
 
     Returns:
-        "nodata_share", and "outside_share"; "cloud_share" and, with a pre scene, "pre_cloud_share", where clouds can be
-        found. "post_outline", and "pre_outline" for chips with pre bands: {"outside", "nodata", "cloud"}, each [N], the
-        share of the outline that lies beyond all scenes, that has no data within them, and that clouds hide; they do not
-        overlap. "post_scene", "pre_scene": the scene that shows most of it, or None. "scenes": what these scenes are, by id.
+        "nodata_share" of the windows. "post_outline", and "pre_outline" for chips with pre bands: {"outside", "nodata",
+        "cloud"}, each [N], the share of the outline that lies beyond all scenes, that has no data within them, and that
+        clouds hide; they do not overlap. "post_scene", "pre_scene": the scene that shows most of it, or None. "scenes": what
+        these scenes are, by id.
     """
     stay = np.zeros((len(windows), 2))
     shifts = {"pre": stay if pre_shift_px is None else pre_shift_px, "post": stay}
-    cells = {role: clouds.cloud_cells(layout.quicklooks / role, grid.gsd_m) for role in shifts}
     of_role = {role: [scene for scene in scenes if scene.role == role] for role in shifts}
-    low, high = windows[:, :2], windows[:, :2] + windows[:, 2:]
-    outside = np.minimum(shares_outside(shapely.box(*low.T, *high.T), of_role["post"], grid), nodata_share)
-    facts: dict[str, object] = {"nodata_share": _rounded(nodata_share), "outside_share": _rounded(outside)}
-    for key, role, most in (("cloud_share", "post", 1 - nodata_share), ("pre_cloud_share", "pre", np.float32(1))):
-        if (thick := cells[role]) is not None:
-            own = np.concatenate([windows[:, :2] - shifts[role], windows[:, 2:]], axis=1)
-            facts[key] = _rounded(np.minimum(thick.shares(own), most))
+    facts: dict[str, object] = {"nodata_share": _rounded(nodata_share)}
     roles = ["pre", "post"] if chips.shape[1] == 6 else ["post"]
     for k, role in enumerate(roles):
         of_date, scene, missing = of_role[role], outlines.scene[:, k], outlines.missing[:, k]
+        cells = clouds.cloud_cells(layout.quicklooks / role, grid.gsd_m)
         other = chips[:, 3 - 3 * k : 6 - 3 * k] if len(roles) == 2 else None
-        date = _Date(of_date, chips[:, 3 * k : 3 * k + 3], other, outlines.shapes, scene, shifts[role], cells[role])
+        date = _Date(of_date, chips[:, 3 * k : 3 * k + 3], other, outlines.shapes, scene, shifts[role], cells)
         beyond = np.minimum(shares_outside(_moved(outlines.shapes, -shifts[role]), of_date, grid), missing)
         cloud = np.minimum(_cloud_shares(date, windows, grid), 1 - missing)
         shares = {"outside": beyond, "nodata": missing - beyond, "cloud": cloud}
@@ -459,8 +452,9 @@ def _moved(shapes: NDArray[np.object_], by_px: NDArray[np.float64]) -> NDArray[n
 def _cloud_shares(date: _Date, windows: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
     """Return the share of each outline under cloud on one date, float64 [N], 0..1."""
     boxes, cells = whole_pixels(windows), date.cells
-    own = np.concatenate([boxes[:, :2] - date.shift_px, boxes[:, 2:] - boxes[:, :2]], axis=1)
-    is_near = np.zeros(len(boxes), dtype=bool) if cells is None else cells.shares(own) > 0
+    is_near = np.zeros(len(boxes), dtype=bool)
+    if cells is not None:
+        is_near = cells.touched(boxes - np.tile(date.shift_px, 2))
     usual = _usual(date)
     least = np.array([scene.least_veil for scene in usual])
     gsd_m = np.array([scene.gsd_m for scene in date.scenes] or [grid.gsd_m])[date.scene]

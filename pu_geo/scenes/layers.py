@@ -23,8 +23,6 @@ KIND_WORDS: Mapping[LayerKind, str] = {
     "proxy": "damage proxy map",
     "other": "no known unit",
 }
-COARSE_STEP: Mapping[LayerKind, float] = {"elevation": 0.5, "sar-db": 0.25, "sar-amplitude": 0.25}
-"""What one of 256 steps may mean, in the layer's unit, before a note says that small changes are lost."""
 _USED = {"Learned from": True, "In the chips, and not used": False}
 TAKEN = ("pre", "post", "all", "none")
 _NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{MAX_LAYER_NAME - 1}}}")

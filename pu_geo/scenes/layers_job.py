@@ -11,7 +11,7 @@ from pu_geo.files import remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, covers_grid, oblong_words
+from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, covers_grid
 from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_cut, is_flat, is_possible
 from pu_geo.geo.readers import in_child
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
@@ -153,7 +153,7 @@ def describe(
     new, notes = _checked(job, name, paths, known, grid, kind, nodata, crs)
     if former is not None:
         new = reading.with_nodata(new, former.scenes[0])
-        notes += [words for _, words in scene_pair.assumed(new)]
+    notes += [words for _, words in scene_pair.assumed(new)]
     taken = list(scenes)
     for i, scene in enumerate(new):  # no id of a file that is here, in a replacement neither
         new[i] = replace(scene, layer=name, when=when, scene_id=free_id(name, taken))
@@ -167,8 +167,6 @@ def describe(
     new = [replace(scene, stretch=scaling) for scene in new]
     everything = (*known, *new)
     layer = Layer(name, when, kind, everything, len(everything[0].rgb), scaling)
-    if here is None:
-        notes += _step_notes(layer)
     if when == "pre":
         notes.append(
             f"{name} is taken as co-registered with the post scenes: the alignment of the pre scenes does not move it."
@@ -220,7 +218,8 @@ def _checked(
                 "Files of a layer have the same bands and sample type. Give this one a name of its own, or convert it.",
                 kind="bands",
             )
-        notes += [words for words in (oblong_words(scene), _coarser_words(scene, grid)) if words]
+        wide = f"a house of {_HOUSE_M:g} m is {_HOUSE_M / scene.gsd_m:.2g} pixels wide in it"
+        notes += [words for words in (coarse_words(scene, grid, COARSER_FROM, wide),) if words]
         new.append(scene)
     if not new and not known:
         raise ImageryError(
@@ -231,12 +230,6 @@ def _checked(
             kind="overlap",
         )
     return new, notes
-
-
-def _coarser_words(scene: Scene, grid: Grid) -> str:
-    """Return a note where a file's pixels are much larger than the project's; "" where they are not."""
-    wide = f"a house of {_HOUSE_M:g} m is {_HOUSE_M / scene.gsd_m:.2g} pixels wide in it"
-    return coarse_words(scene, grid, COARSER_FROM, wide)
 
 
 def _scaling(job: Job, name: str, scenes: Sequence[Scene], grid: Grid, notes: list[str]) -> tuple[tuple[float, float], ...]:
@@ -312,15 +305,3 @@ def _other_scaling(layer: Layer, new: Sequence[tuple[float, float]]) -> list[str
             "do, remove the layer and add all its files together, which finds one scaling for all."
         )
     return notes
-
-
-def _step_notes(layer: Layer) -> list[str]:
-    """Return a note for each band of which a step of 256 is too coarse for small changes."""
-    most = layers.COARSE_STEP.get(layer.kind)
-    return [
-        f"Band {band} of {layer.name} spans {high - low:.4g} {layer.unit}, so one of its 256 steps is {step:.2g} "
-        f"{layer.unit}: smaller "
-        "changes do not show in chips."
-        for band, ((low, high), step) in enumerate(zip(layer.scaling, layer.steps, strict=True), start=1)
-        if most is not None and step > most
-    ]

@@ -1,8 +1,8 @@
 """The map's outlines: made by the job that cuts chips or when somebody first asks, kept in a file beside the map tiles that
 may be deleted.
 
-The file holds what the browser gets first, then the map tiles of outlines, see `geo.vector.outlines.pack`. Before them are
-the number of tiles and where each ends, counted from the file's start, int64: the first end is that of the first part.
+The file is a zip of what the browser gets first and of the map tiles of outlines, see `geo.vector.outlines.pack`. Its
+comment is their name, which the header of the first part has, too.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import io
 import sqlite3
 import threading
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 
@@ -22,80 +21,43 @@ from pu_geo.store import contents, store
 from pu_geo.store.layout import Layout
 
 _PIECE = 50_000  # outlines that are taken apart at a time
-_END = np.dtype("<i8")
+_FIRST = "first"
 _MAKING = threading.Lock()  # two browsers that open a project ask at the same time
 _unstored: dict[tuple[Layout, str], bytes] = {}  # of the newest project whose folder cannot be written
 
 
-@dataclass(frozen=True)
-class _Kept:
-    """An open file of outlines: where its first part starts, and where that and each tile end."""
-
-    file: BinaryIO
-    start: int
-    ends: list[int]
-
-    def read(self, start: int, end: int) -> bytes:
-        self.file.seek(start)
-        return self.file.read(end - start)
-
-
 def first_part(layout: Layout) -> bytes:
     """Return what the browser needs before it fetches outlines: order of tiles, boxes, areas and ids of all buildings."""
-    kept = _opened(layout)
-    with kept.file:
-        return kept.read(kept.start, kept.ends[0])
+    with _opened(layout) as kept:
+        return kept.read(_FIRST)
 
 
 def tile(layout: Layout, name: str, number: int) -> bytes | None:
     """Return a map tile of outlines; None where there is none, or where the outlines are others than `name` was given
     for.
     """
-    kept = _opened(layout)
-    with kept.file:
-        header = np.frombuffer(kept.read(kept.start, kept.start + HEADER.itemsize), HEADER)[0]
-        if name.encode() != header["name"] or not 0 <= number < len(kept.ends) - 1:
-            return None
-        return kept.read(kept.ends[number], kept.ends[number + 1])
+    with _opened(layout) as kept:
+        return kept.read(str(number)) if name.encode() == kept.comment and str(number) in kept.namelist() else None
 
 
-def _opened(layout: Layout) -> _Kept:
+def _opened(layout: Layout) -> ZipFile:
     """Open the file of the footprints as they are now; make it first where there is none, or one that is not whole."""
     with store.connect(layout) as db:
         name = contents.geometry_v(db)
         found = _file(layout.outlines(name))
         if found is None:
             with _MAKING:
-                found = _file(layout.outlines(name)) or _read(
+                found = _file(layout.outlines(name)) or ZipFile(
                     io.BytesIO(_unstored.get((layout, name)) or _new(layout, name, db))
                 )
         return found
 
 
-def _file(path: Path) -> _Kept | None:
+def _file(path: Path) -> ZipFile | None:
     try:
-        file = path.open("rb")
-    except FileNotFoundError:
+        return ZipFile(path)
+    except (FileNotFoundError, BadZipFile):
         return None
-    try:
-        return _read(file)
-    except ValueError:
-        file.close()
-        return None
-
-
-def _read(file: BinaryIO) -> _Kept:
-    """Return what an open file holds. Raises ValueError if it was cut short, or is something else."""
-    size = file.seek(0, io.SEEK_END)
-    file.seek(0)
-    n = int.from_bytes(file.read(_END.itemsize), "little")
-    if not 0 < n < size // _END.itemsize:
-        raise ValueError("no outlines")
-    start = _END.itemsize * (n + 1)
-    ends = np.frombuffer(file.read(start - _END.itemsize), _END)
-    if ends[0] < start + HEADER.itemsize or (np.diff(ends) <= 0).any() or ends[-1] != size:
-        raise ValueError("not all outlines")
-    return _Kept(file, start, ends.tolist())
 
 
 def _new(layout: Layout, name: str, db: sqlite3.Connection) -> bytes:
@@ -112,9 +74,12 @@ def _made(db: sqlite3.Connection) -> bytes:
         ids += some
         pieces.append(outlines_px(wkb, grid))
     first, tiles = pack(ids, joined(pieces or [outlines_px([], grid)]))
-    n = len(tiles) + 1
-    ends = _END.itemsize * (n + 1) + np.cumsum([len(first), *map(len, tiles)])
-    return b"".join([np.array([n, *ends], _END).tobytes(), first, *tiles])
+    file = io.BytesIO()
+    with ZipFile(file, "w") as kept:
+        kept.comment = np.frombuffer(first, HEADER, 1)["name"][0]
+        for name, part in ((_FIRST, first), *((str(number), part) for number, part in enumerate(tiles))):
+            kept.writestr(name, part)
+    return file.getvalue()
 
 
 def _store(layout: Layout, name: str, made: bytes) -> None:

@@ -209,12 +209,6 @@ def _real(path: Path, scene: Scene) -> Path:
         ) from error
     if not real.is_file():
         raise ImageryError(f"{path} is no file; nothing was changed.", "Name the file of the scene.", kind="missing")
-    if not scene.sha256:
-        raise ImageryError(
-            f"The project holds no checksum of {scene.scene_id}, so {path.name} cannot be compared; nothing was changed.",
-            f"Put the file back at {scene.path}, or add it as a new scene.",
-            kind="refused",
-        )
     return real
 
 

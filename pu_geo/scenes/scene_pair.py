@@ -20,8 +20,6 @@ from pu_geo.store.layout import Layout, read_json
 from pu_geo.wording import listed, percent, plural, short_crs, when
 
 LEAST_COVER = 0.95
-MOST_OBLONG = 1.5  # as `geo.raster.placement.MOST_OBLONG`, which loads too much for a screen
-_MOST_UNIT_M = 10_000.0  # of a length; a degree is about 111,000 m
 MOST_GSD_M, MOST_RATIO = 1.0, 2.0
 MOST_FAILED, MOST_HIDDEN = 0.1, 0.1
 FARTHEST_M = 20.0  # as `geo.alignment.FAR_REACH_M`, which loads too much for a screen
@@ -82,7 +80,6 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
     found = [
         *([_cover(share, chips)] if pre and share is not None else []),
         _pixels(pre, post),
-        *_oblong(scenes, grid),
         *_doubts(scenes, layout.quicklooks),
         _dates(pre, post),
         *_exchanged(pre, post),
@@ -144,23 +141,6 @@ def _pixels(pre: Sequence[Scene], post: Sequence[Scene]) -> PairIssue:
     elif before is not None and before / after > MOST_RATIO:
         worry = "Pre is much coarser than post: choose chips of post alone if pre shows too little."
     return PairIssue("Pixel size" if before is None else "Pixel size, pre / post", value, worry)
-
-
-def _oblong(scenes: Sequence[Scene], grid: Grid) -> list[PairIssue]:
-    """Return a worry about the first scene in the project's coordinate system whose pixels are far from square on the
-    ground.
-    """
-    for scene in scenes:
-        a, b, _, d, e, _ = scene.transform
-        sides = [float(np.hypot(x, y)) for x, y in ((a, d), (b, e))]
-        across, down = (float(np.hypot(x * grid.x_unit_m, y * grid.y_unit_m)) for x, y in ((a, d), (b, e)))
-        is_square_in_degrees = grid.y_unit_m > _MOST_UNIT_M and max(sides) <= MOST_OBLONG * min(sides)
-        if scene.crs == grid.crs and max(across, down) > MOST_OBLONG * min(across, down) and not is_square_in_degrees:
-            worry = (
-                f"{Path(scene.path).name}: along one way it shows less than its pixel size promises. Check its georeference."
-            )
-            return [PairIssue("Pixels not square", f"{across:.2g} x {down:.2g} m", worry)]
-    return []
 
 
 def assumed(scenes: Sequence[Scene]) -> list[tuple[str, str]]:

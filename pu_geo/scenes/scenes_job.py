@@ -11,7 +11,7 @@ from pu_geo.files import move_path, remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, oblong_words, project_grid
+from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.records import BandTriple, Grid, Role, Scene, reads_alike
 from pu_geo.scenes import scene_files, scene_pair
@@ -156,7 +156,7 @@ def drawn(job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *,
     scenes, odd = reading.with_stretch(known, new, grid, fresh / FILLS, job.is_cancelled, anew=bool(order))
     if order:
         scenes.sort(key=lambda scene: order.index(scene.scene_id))
-    notes = [words for scene in new for words in (oblong_words(scene), coarse_words(scene, grid)) if words]
+    notes = [words for scene in new if (words := coarse_words(scene, grid))]
     of_role = {role: [scene for scene in scenes if scene.role == role] for role in ("post", "pre")}
     wanted = [(fresh / role, f"the {role} scenes", some) for role, some in of_role.items() if some]
     wanted += [
@@ -172,11 +172,11 @@ def drawn(job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *,
         with Mosaic(some, grid, fills=fresh / FILLS) as mosaic:
             quicklooks.build_pyramid(mosaic, folder, report=report, is_cancelled=job.is_cancelled)
         job.stop_if_cancelled()
-    tiles = reading.coarse_tiles(fresh)
-    write_json(fresh / scene_pair.COLORS, reading.color_doubts(tiles, are_named=not any(map(reading.is_guess, scenes))))
+    pictures = reading.coarse_pictures(fresh)
+    write_json(fresh / scene_pair.COLORS, reading.color_doubts(pictures, are_named=not any(map(reading.is_guess, scenes))))
     known_doubts = scene_pair.doubts(known, job.layout.quicklooks)
     doubts = [words for about, words in scene_pair.doubts(scenes, fresh) if (about, words) not in known_doubts]
-    return Drawn(scenes, fresh, pre_share and min(pre_share, reading.cover(tiles)), [*odd, *notes, *doubts])
+    return Drawn(scenes, fresh, pre_share and min(pre_share, reading.cover(pictures)), [*odd, *notes, *doubts])
 
 
 def rgb_of(bands: Sequence[int] | None) -> BandTriple | None:

@@ -16,8 +16,10 @@ from rasterio.transform import Affine
 
 from pu_geo.errors import JobCancelled, ShapeError
 from pu_geo.geo import chips as chips_module
+from pu_geo.geo import sheets
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask
 from pu_geo.geo.ground import NO_DATA_GREY, ground_of, ground_pictures, has_data
+from pu_geo.geo.raster import mosaic as mosaic_module
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.sheets import write_chip_sheets
@@ -111,7 +113,7 @@ def test_a_moved_pre_chip_is_cut_where_its_content_lies(pair: Callable[..., list
 def test_chips_equal_a_naive_crop_of_each_in_panels_of_columns_or_not(
     pair: Callable[..., list[Scene]], monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
-    monkeypatch.setattr(chips_module, "HELD_BYTES", held)
+    monkeypatch.setattr(mosaic_module, "HELD_BYTES", held)
     pictures = pattern(100, 330, 3), pattern(100, 330, 4)
     windows = random_windows(80, 330, 100, 5, largest=24)
     out, share = cut(*pair(*pictures), windows)
@@ -169,9 +171,11 @@ def test_progress_counts_to_the_end_cancelling_stops_and_a_wrong_shape_is_refuse
         cut_chips(None, post, np.zeros((2, 4)), 8, np.zeros((2, 6, 8, 8), np.uint8))
 
 
-def test_sheets_hold_every_chip_in_its_cell_pre_above_post(tmp_path: Path) -> None:
+def test_sheets_hold_every_chip_in_its_cell_pre_above_post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sheets, "PER_SHEET", 6)
+    monkeypatch.setattr(sheets, "COLUMNS", 3)
     chips = np.repeat(np.arange(20, 20 + 11 * 6 * 3, 3, dtype=np.uint8).reshape(11, 6), 256, axis=1).reshape(11, 6, 16, 16)
-    layout = write_chip_sheets(chips, tmp_path / "s", per_sheet=6, columns=3)
+    layout = write_chip_sheets(chips, tmp_path / "s")
     assert layout == {"per_sheet": 6, "columns": 3, "cell_w": 16, "cell_h": 32, "n": 11, "n_sheets": 2, "has_pre": True}
     assert sorted(p.name for p in (tmp_path / "s").iterdir()) == ["0000.jpg", "0001.jpg"]
     for i in range(11):
@@ -181,9 +185,9 @@ def test_sheets_hold_every_chip_in_its_cell_pre_above_post(tmp_path: Path) -> No
         above, below = sheet[row + 4 : row + 12, col + 4 : col + 12], sheet[row + 20 : row + 28, col + 4 : col + 12]
         np.testing.assert_allclose(above.mean(axis=(0, 1)), chips[i, :3, 0, 0], atol=4)
         np.testing.assert_allclose(below.mean(axis=(0, 1)), chips[i, 3:, 0, 0], atol=4)
-    post_alone = write_chip_sheets(np.zeros((2, 3, 16, 16), np.uint8), tmp_path, per_sheet=4, columns=2)
+    post_alone = write_chip_sheets(np.zeros((2, 3, 16, 16), np.uint8), tmp_path)
     assert (post_alone["cell_w"], post_alone["cell_h"], post_alone["has_pre"]) == (16, 16, False)
-    assert cv2.imread(str(tmp_path / "0000.jpg")).shape == (32, 32, 3)
+    assert cv2.imread(str(tmp_path / "0000.jpg")).shape == (32, 48, 3)
 
 
 def outlines_of(boxes: list[tuple[float, float, float, float]], n_mosaics: int = 1) -> Outlines:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from small_parts import small_grid, small_scene
 
-from pu_geo.errors import ImageryError, JobCancelled
+from pu_geo.errors import JobCancelled
 from pu_geo.files import sha256_of
 from pu_geo.geo import scene_state
 from pu_geo.geo.scene_state import END_BYTES, ends_sha256, state_at_once, state_of
@@ -91,10 +91,3 @@ def test_a_cancelled_check_stops_and_stores_nothing(layout: Layout, scene: Scene
     assert scene_files.settle(layout, [scene], report=lambda share, words: seen.append((share, words))) == {"post-1": "same"}
     assert seen[-1] == (1.0, "reading post.tif in full, to check that it is the file that was added")
     assert store.call(layout, contents.scenes)[0].mtime_ns == 1
-
-
-def test_a_file_without_a_recorded_checksum_is_not_relinked(layout: Layout, tmp_path: Path) -> None:
-    with store.connect(layout) as db:
-        db.execute("UPDATE scene SET facts = json_set(facts, '$.sha256', '')")
-    with pytest.raises(ImageryError, match="holds no checksum of post-1"):
-        scene_files.relink(layout, "post-1", str(tmp_path / "imagery/post.tif"))

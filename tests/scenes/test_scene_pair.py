@@ -71,13 +71,6 @@ def test_a_good_pair_has_figures_and_no_worry(pair: Layout) -> None:
     assert (check.value, "The other 3 of 20 buildings" in check.words) == ("0 of 17", True)
 
 
-def test_pixels_that_are_not_square_are_a_worry(pair: Layout) -> None:
-    flat = replace(PRE, scene_id="pre-2", path="/nowhere/flat.tif", transform=(0.5, 0.0, 0.0, 0.0, -5.0, 0.0))
-    store.call(pair, contents.add_scenes, [flat], small_grid(), 1.0)
-    assert values(pair)["Pixels not square"] == "0.5 x 5 m"
-    assert worries(pair)["Pixels not square"].startswith("flat.tif: ")
-
-
 def test_each_flaw_is_a_worry_with_what_to_do(project: Layout) -> None:
     coarse = replace(PRE, gsd_m=2.4, date="2020-06-01")
     store.call(project, contents.add_scenes, [coarse], small_grid(), 0.6)

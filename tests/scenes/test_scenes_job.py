@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -90,8 +91,7 @@ def test_places_far_apart_are_refused_and_some_pictures_are_chosen_by_a_pattern(
     pair(xbd, "hurricane-harvey_00000007", 400_000, 3_300_000)
     with pytest.raises(ImageryError, match="one place") as refusal:
         add_xbd(job, folder=str(xbd))
-    # 800 km of northing, along UTM's middle, on the ground
-    assert "hurricane-harvey_00000007_post_disaster.png lies 800 km from joplin-tornado_0000000" in refusal.value.problem
+    assert re.search(r"span \d+ x 8\d\d km", refusal.value.problem)  # 800 km of northing
     assert "joplin-tornado (2 pictures)" in refusal.value.hint
     with pytest.raises(ImageryError, match="'santa'") as refusal:
         add_xbd(job, folder=str(xbd), chosen="santa")

@@ -25,7 +25,7 @@ from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask
 from pu_geo.geo.export.codebook import fields_of
 from pu_geo.geo.export.geometry import extent, part_bounds
 from pu_geo.geo.export.pieces import as_text, caption, pieces_of
-from pu_geo.geo.export.styles import TYPE_STYLES, qml, sld
+from pu_geo.geo.export.styles import TYPE_STYLES, qml
 from pu_geo.geo.vector.crs import is_local
 from pu_geo.records import DamageMap
 
@@ -209,32 +209,21 @@ def _column_names(fields: Sequence[str]) -> list[str]:
     return names
 
 
-def _style_names(columns: Sequence[str]) -> list[str]:
-    """Return a name of at most 30 characters for the style of each column; all differ."""
-    found: list[str] = []
-    for column in columns:
-        name, k = column[:_STYLE_NAME], 1
-        while name in found:
-            k += 1
-            name = f"{column[: _STYLE_NAME - 1 - len(str(k))]}_{k}"
-        found.append(name)
-    return found
-
-
 def _add_style(db: sqlite3.Connection, metadata: str) -> None:
     """Add the style that QGIS opens the layer in, one for each damage type, and have the metadata as plain JSON and not in
     GDAL's XML.
     """
     db.executescript(_STYLES)
     at = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.000Z}"
-    styles = [("triage", qml(), sld(LAYER), 1, "Buildings by triage")]
+    styles = [("triage", qml(), 1, "Buildings by triage")]
     types = json.loads(metadata).get("types", ())
-    for name, one in zip(_style_names([str(one["column"]) for one in types]), types, strict=True):
-        look = str(one["column"]), TYPE_STYLES
-        styles.append((name, qml(*look), sld(LAYER, *look), 0, f"Damage type {one['name']}"))
+    for k, one in enumerate(types, start=1):
+        column = str(one["column"])
+        name, look = column if len(column) <= _STYLE_NAME else f"{column[: _STYLE_NAME - 4]}_{k}", (column, TYPE_STYLES)
+        styles.append((name, qml(*look), 0, f"Damage type {one['name']}"))
     db.executemany(
         "INSERT INTO layer_styles (f_table_catalog, f_table_schema, f_table_name, f_geometry_column, styleName, styleQML, "
-        "styleSLD, useAsDefault, description, owner, update_time) VALUES ('', '', ?, ?, ?, ?, ?, ?, ?, '', ?)",
+        "styleSLD, useAsDefault, description, owner, update_time) VALUES ('', '', ?, ?, ?, ?, '', ?, ?, '', ?)",
         [(LAYER, GEOMETRY, *style, at) for style in styles],
     )
     standard = "https://www.rfc-editor.org/rfc/rfc8259"

@@ -1,4 +1,4 @@
-"""The map of a printed report: the scene in grey, with buildings colored by triage or, where they are many, cells."""
+"""The map of a printed report: the scene in grey, with buildings colored by triage; of many, those that matter alone."""
 
 from __future__ import annotations
 
@@ -14,21 +14,17 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.geo.export.styles import STYLES
-from pu_geo.geo.ground import NO_DATA_GREY
+from pu_geo.geo.ground import read_level
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import DamageMap, Grid
 
 LONG_SIDE_PX = 1600
-MOST_OUTLINES = 12_000  # one building in 200 pixels; beyond it outlines run into blots where a town is dense
+MOST_OUTLINES = 12_000  # one building in 200 pixels; beyond it those that are not flagged are left out
 SMALLEST_MARK_PX = 7.0  # 0.8 mm in print
-CELL_PX = 15.0
 MARKED = ("confirmed", "flagged", "high_precision")
 _DRAWN_FIRST_TO_LAST = ("below", "not_assessed", "high_recall", "flagged", "high_precision", "confirmed")
-_RAMP = ("#FEE391", "#FE9929", "#CC4C02", "#662506")  # YlOrBr of ColorBrewer: distinct to every eye, and in grey
 _SHIFT = 4  # cv2 draws with coordinates in sixteenths of a pixel
 _INK, _HATCH = (40, 40, 40), (110, 110, 110)
-_NONE_FLAGGED = "#CFD6DE"
-_OPACITY = 0.8  # of cells over a scene, so that streets show through
 _LIGHT, _DARK = {"below": "#FFFFFF", "high_recall": "#F0E442"}, {"below": "#9A9A9A", "high_recall": "#A08C00"}
 _WORDS = {
     "high_recall": "Not flagged, but above the audit's threshold for high recall",
@@ -37,7 +33,6 @@ _WORDS = {
 _FARTHEST_PX = 20_000.0
 _KINDS = {"below": "outline", "high_recall": "outline", "not_assessed": "hatch", "high_precision": "heavy"}
 _DARKEST, _LIGHTEST = 90, 240  # colors and black lines must stand out from it
-_NODATA_NEAR, _NODATA_SIDE_PX = 3, 9  # a real picture has no area of this size in exactly this grey
 
 Picture = NDArray[np.uint8]
 
@@ -62,7 +57,6 @@ class MapPicture:
         north_deg: where true north is at the center, degrees clockwise from up; NaN without a place on the Earth.
         corners: (longitude, latitude) in degrees WGS 84: upper left, upper right, lower left, lower right; NaN where the
             project CRS does not reach; none without a place on the Earth.
-        cell_m: side of a cell in meters; None where buildings are drawn one by one.
     """
 
     data: bytes
@@ -73,7 +67,6 @@ class MapPicture:
     north_deg: float
     corners: tuple[tuple[float, float], ...]
     legend: tuple[LegendRow, ...]
-    cell_m: float | None
     has_scene: bool
 
 
@@ -109,14 +102,10 @@ def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None) -> MapP
     picture = np.full((frame.height, frame.width, 3), 255, np.uint8) if scene is None else scene
     triage = np.array([str(value) for value in damage_map.columns["triage"]], dtype=object)
     shapes = np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object)))
-    cell_m = None
-    if len(triage) > MOST_OUTLINES:
-        cell_m, legend = _draw_cells(picture, shapes, triage, frame, 1.0 if scene is None else _OPACITY)
-    else:
-        legend = _draw_buildings(picture, shapes, triage, frame, _DARK if scene is None else _LIGHT)
+    legend = _draw_buildings(picture, shapes, triage, frame, _DARK if scene is None else _LIGHT)
     data, media_type = _encode(picture, is_photo=scene is not None)
     where = (_north_deg(frame), _corners(grid)) if grid.has_place else (math.nan, ())
-    return MapPicture(data, media_type, frame.width, frame.height, frame.m_per_px, *where, legend, cell_m, scene is not None)
+    return MapPicture(data, media_type, frame.width, frame.height, frame.m_per_px, *where, legend, scene is not None)
 
 
 def _frame(grid: Grid) -> _Frame:
@@ -173,10 +162,15 @@ def _draw_buildings(
     legend = []
     for value in _DRAWN_FIRST_TO_LAST:
         rows = np.flatnonzero(triage == value)
-        if len(rows):
-            kind, color = _KINDS.get(value, "fill"), edges.get(value, styles[value].color)
+        if not len(rows):
+            continue
+        kind, color = _KINDS.get(value, "fill"), edges.get(value, styles[value].color)
+        words = f"{_WORDS.get(value, styles[value].label)}: {len(rows):,}"
+        if kind == "outline" and len(triage) > MOST_OUTLINES:
+            words += ", not drawn: there are too many"
+        else:
             _draw_group(picture, list(_outlines(shapes[rows], frame, is_marked=kind != "outline")), kind, color)
-            legend.append(LegendRow(color, f"{_WORDS.get(value, styles[value].label)}: {len(rows):,}", kind))
+        legend.append(LegendRow(color, words, kind))
     return tuple(reversed(legend))
 
 
@@ -208,7 +202,8 @@ def _draw_group(
         mask = np.zeros(picture.shape[:2], np.uint8)
         for rings, _ in outlines:
             cv2.fillPoly(mask, rings, 255, cv2.LINE_8, _SHIFT)
-        _draw_hatch(picture, mask > 0)
+        rows, columns = np.nonzero(mask)
+        picture[rows, columns] = np.where(((rows + columns) % 5 == 0)[:, None], _HATCH, 255)
     elif kind != "outline":
         for rings, _ in outlines:
             cv2.fillPoly(picture, rings, _bgr(color), cv2.LINE_AA, _SHIFT)
@@ -218,56 +213,9 @@ def _draw_group(
             cv2.polylines(picture, rings, True, edge, 2 if kind == "heavy" and not is_small else 1, cv2.LINE_AA, _SHIFT)
 
 
-def _draw_hatch(picture: Picture, mask: NDArray[np.bool_]) -> None:
-    rows, columns = np.nonzero(mask)
-    picture[rows, columns] = np.where(((rows + columns) % 5 == 0)[:, None], _HATCH, 255)
-
-
 def _bgr(color: str) -> tuple[int, int, int]:
     red, green, blue = bytes.fromhex(color[1:])
     return blue, green, red
-
-
-# Many buildings: cells
-
-
-def _draw_cells(
-    picture: Picture, shapes: NDArray[np.object_], triage: NDArray[np.object_], frame: _Frame, opacity: float
-) -> tuple[float, tuple[LegendRow, ...]]:
-    """Color cells by how many of their buildings are confirmed or flagged; hatch those where nothing was assessed.
-
-    Returns:
-        The side of a cell in meters, a round number, and the legend.
-    """
-    cell_m = round_length(CELL_PX * frame.m_per_px)
-    side = cell_m / frame.m_per_px
-    across, down = math.ceil(frame.width / side), math.ceil(frame.height / side)
-    with np.errstate(invalid="ignore"):
-        xy, rows = shapely.get_coordinates(shapely.centroid(shapes), return_index=True)
-    places = np.full((len(shapes), 2), np.nan)  # where a shape has none
-    places[rows] = frame.to_map(np.where(np.isfinite(xy), xy, np.nan))
-    is_inside = ((places >= 0) & (places < [frame.width, frame.height])).all(axis=1)
-    column, row = np.floor(places[is_inside] / side).astype(np.int64).T
-    marked, assessed, total = np.zeros((3, down, across), np.int64)
-    for counts, counted in (
-        (marked, np.isin(triage, MARKED)), (assessed, triage != "not_assessed"), (total, np.ones(len(triage), np.int64)),
-    ):  # fmt: skip
-        np.add.at(counts, (row, column), counted[is_inside])
-    most, n_classes = max(int(marked.max(initial=0)), 1), len(_RAMP)
-    # Each top is about as many times the one before.
-    tops = sorted({math.ceil(most ** (i / n_classes) - 1e-9) for i in range(1, n_classes + 1)})
-    ramp = [_NONE_FLAGGED, *_RAMP[len(_RAMP) - len(tops) :]]
-    ends = (np.round(np.arange(1, n + 1) * side) for n in (down, across))
-    px = np.ix_(*(np.searchsorted(end, np.arange(n), side="right") for end, n in zip(ends, picture.shape, strict=False)))
-    color = np.array([_bgr(color) for color in ramp])[np.searchsorted([0, *tops], marked)][px]
-    is_known, is_unknown = (assessed > 0)[px], ((assessed == 0) & (total > 0))[px]
-    picture[is_known] = np.round(opacity * color + (1 - opacity) * picture)[is_known].astype(np.uint8)
-    _draw_hatch(picture, is_unknown)
-    ranges = zip(ramp, [0, 1, *(top + 1 for top in tops[:-1])], [0, *tops], strict=True)
-    legend = [LegendRow(color, f"{low:,}" if low == top else f"{low:,}\u2013{top:,}") for color, low, top in ranges]
-    if is_unknown.any():
-        legend.append(LegendRow("#6E6E6E", "none assessed: nothing is known", "hatch"))
-    return cell_m, tuple(legend)
 
 
 def round_length(length_m: float) -> float:
@@ -294,7 +242,8 @@ def _grey_scene(folder: Path, frame: _Frame) -> Picture | None:
         )
     zoom = next((z for z, px in enumerate(pyramid["resolutions"]) if px * frame.scale.max() <= 1), pyramid["max_zoom"])
     px = pyramid["resolutions"][zoom]
-    grey, is_empty = _level(folder / str(zoom), pyramid["tile_px"], math.ceil(grid.width / px), math.ceil(grid.height / px))
+    colors, holds = read_level(folder / str(zoom), 0, 0, math.ceil(grid.width / px), math.ceil(grid.height / px))
+    grey, is_empty = np.asarray(cv2.cvtColor(colors, cv2.COLOR_RGB2GRAY), np.uint8), ~holds
     size = np.round(np.array(grey.shape[::-1]) * px * frame.scale).astype(int).tolist()
     if not is_empty.all():
         low, top = np.percentile(grey[~is_empty], [1, 99])
@@ -303,19 +252,3 @@ def _grey_scene(folder: Path, frame: _Frame) -> Picture | None:
     grey[is_empty] = 255
     fitted = cv2.resize(grey, size, interpolation=cv2.INTER_AREA if size[0] < grey.shape[1] else cv2.INTER_LINEAR)
     return np.repeat(fitted[: frame.height, : frame.width, None], 3, axis=2)
-
-
-def _level(folder: Path, tile_px: int, width: int, height: int) -> tuple[Picture, NDArray[np.bool_]]:
-    """Join the tiles of one zoom: grey uint8 [height, width], and where there is no data."""
-    shape = (-(-height // tile_px) * tile_px, -(-width // tile_px) * tile_px)
-    grey, is_empty = np.full(shape, NO_DATA_GREY, np.uint8), np.ones(shape, np.uint8)
-    for path in folder.glob("*/*.jpg"):
-        data = np.frombuffer(path.read_bytes(), np.uint8)
-        tile = cv2.imdecode(data, cv2.IMREAD_COLOR) if len(data) else None
-        x, y = int(path.parent.name) * tile_px, int(path.stem) * tile_px
-        if tile is not None and tile.shape[:2] == (tile_px, tile_px) == grey[y : y + tile_px, x : x + tile_px].shape:
-            grey[y : y + tile_px, x : x + tile_px] = cv2.cvtColor(tile, cv2.COLOR_BGR2GRAY)
-            is_near = (np.abs(tile.astype(np.int16) - NO_DATA_GREY) <= _NODATA_NEAR).all(axis=2)
-            is_empty[y : y + tile_px, x : x + tile_px] = is_near
-    opened = cv2.morphologyEx(is_empty, cv2.MORPH_OPEN, np.ones((_NODATA_SIDE_PX, _NODATA_SIDE_PX), np.uint8)) > 0
-    return grey[:height, :width], opened[:height, :width]

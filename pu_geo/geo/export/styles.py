@@ -1,4 +1,4 @@
-"""One style for exported damage maps, as QGIS (QML), OGC (SLD) and KML write it.
+"""One style for exported damage maps, as QGIS (QML) and KML write it.
 
 Colors distinct to color-blind eyes (Okabe-Ito), the same as on the Annotate screen.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import quoteattr
 
 
 @dataclass(frozen=True)
@@ -80,35 +80,6 @@ def _fill_options(style: Style) -> str:
         "joinstyle": "bevel",
     }
     return "".join(f'<Option name="{name}" type="QString" value="{value}"/>' for name, value in options.items())
-
-
-def sld(layer: str, attribute: str = "triage", styles: Sequence[Style] = STYLES) -> str:
-    """Return an SLD 1.0 style with a rule for each value of a column."""
-    return (
-        '<?xml version="1.0" encoding="UTF-8"?><StyledLayerDescriptor version="1.0.0" '
-        'xmlns="http://www.opengis.net/sld" xmlns:ogc="http://www.opengis.net/ogc">'
-        f"<NamedLayer><Name>{escape(layer)}</Name><UserStyle><Name>{escape(attribute)}</Name><FeatureTypeStyle>"
-        + "".join(_sld_rule(style, attribute) for style in styles)
-        + "</FeatureTypeStyle></UserStyle></NamedLayer></StyledLayerDescriptor>"
-    )
-
-
-def _sld_rule(style: Style, attribute: str) -> str:
-    paint = _css("fill", style.color) + _css("fill-opacity", style.opacity)
-    if style.is_hatched:
-        line = f"<Stroke>{_css('stroke', style.color)}{_css('stroke-width', 1)}</Stroke>"
-        mark = f"<Mark><WellKnownName>shape://slash</WellKnownName>{line}</Mark>"
-        paint = f"<GraphicFill><Graphic>{mark}<Size>6</Size></Graphic></GraphicFill>"
-    edge = f"<Stroke>{_css('stroke', OUTLINE)}{_css('stroke-width', 0.3)}</Stroke>"
-    return (
-        f"<Rule><Name>{escape(style.value)}</Name><Title>{escape(style.label)}</Title><ogc:Filter><ogc:PropertyIsEqualTo>"
-        f"<ogc:PropertyName>{escape(attribute)}</ogc:PropertyName><ogc:Literal>{escape(style.value)}</ogc:Literal>"
-        f"</ogc:PropertyIsEqualTo></ogc:Filter><PolygonSymbolizer><Fill>{paint}</Fill>{edge}</PolygonSymbolizer></Rule>"
-    )
-
-
-def _css(name: str, value: object) -> str:
-    return f'<CssParameter name="{name}">{value}</CssParameter>'
 
 
 def kml_styles() -> str:

@@ -16,12 +16,13 @@ import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.geo.ground import NO_DATA_GREY
+from pu_geo.geo.ground import NO_DATA_GREY, TILE_PX, read_level
 
 WORK_M = 2.0  # the level of the pyramid nearest to this is read
 CELL_PX = 4  # of its pixels, along each side of a cell that is called cloud or not
@@ -72,27 +73,18 @@ class CloudCells:
         is_on = ((rows >= 0) & (rows < n_rows))[:, None] & (columns >= 0) & (columns < n_columns)
         return np.asarray(is_on & self.is_cloud[np.ix_(rows.clip(0, n_rows - 1), columns.clip(0, n_columns - 1))])
 
-    def shares(self, windows: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Return the share of each window under cloud, float32 [N], 0..1; what lies outside the scene is not.
+    def touched(self, boxes: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which boxes of grid pixels hold a part of a cloud, bool [N].
 
         Args:
-            windows: float64 [N, 4]: column, row, width, height in grid pixels.
+            boxes: [N, 4]: first column and row, and one past the last column and row.
         """
-        sums = np.pad(np.cumsum(np.cumsum(self.is_cloud, axis=0, dtype=np.float64), axis=1), ((1, 0), (1, 0)))
-        low, high = windows[:, :2] / self.cell_px, (windows[:, :2] + windows[:, 2:]) / self.cell_px
-        area = _sum_to(sums, high[:, 0], high[:, 1]) + _sum_to(sums, low[:, 0], low[:, 1])
-        area -= _sum_to(sums, low[:, 0], high[:, 1]) + _sum_to(sums, high[:, 0], low[:, 1])
-        return np.asarray(np.clip(area / np.maximum((high - low).prod(axis=1), 1e-9), 0, 1), dtype=np.float32)
-
-
-def _sum_to(sums: NDArray[np.float64], x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Interpolate summed cells, float64 [rows + 1, columns + 1], at points between the corners of cells."""
-    x, y = np.clip(x, 0, sums.shape[1] - 1), np.clip(y, 0, sums.shape[0] - 1)
-    left, top = np.minimum(x.astype(int), sums.shape[1] - 2), np.minimum(y.astype(int), sums.shape[0] - 2)
-    along, down = x - left, y - top
-    upper = sums[top, left] * (1 - along) + sums[top, left + 1] * along
-    lower = sums[top + 1, left] * (1 - along) + sums[top + 1, left + 1] * along
-    return np.asarray(upper * (1 - down) + lower * down)
+        n_rows, n_columns = self.is_cloud.shape
+        sums = cv2.integral(self.is_cloud.astype(np.uint8))
+        left, top = np.floor(boxes[:, :2] / self.cell_px).astype(np.int64).T
+        right, bottom = np.ceil(boxes[:, 2:] / self.cell_px).astype(np.int64).T
+        (left, right), (top, bottom) = np.clip([left, right], 0, n_columns), np.clip([top, bottom], 0, n_rows)
+        return np.asarray(sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left] > 0)
 
 
 def darkness(chips: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -217,19 +209,11 @@ def cloud_cells(folder: Path, gsd_m: float) -> CloudCells | None:
 def _read_cells(folder: Path, info: dict[str, int], shrink: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Return brightness, float32 [rows, columns], NaN without data, and whether a cell resembles thick cloud by itself."""
     columns, rows = (-(-info[side] // (shrink * CELL_PX)) for side in ("width", "height"))
-    brightness = np.full((rows, columns), np.nan, dtype=np.float32)
-    is_white = np.zeros((rows, columns), dtype=bool)
-    per_tile = info["tile_px"] // CELL_PX
-    for row in range(0, rows, per_tile):
-        for column in range(0, columns, per_tile):
-            tile = folder / str(column // per_tile) / f"{row // per_tile}.jpg"
-            picture = cv2.imread(str(tile), cv2.IMREAD_COLOR) if tile.is_file() else None
-            if picture is None:  # a tile without any data is not written
-                continue
-            part = np.s_[row : row + per_tile, column : column + per_tile]
-            height, width = brightness[part].shape
-            bright, white = measure_cells(np.asarray(picture, dtype=np.uint8))
-            brightness[part], is_white[part] = bright[:height, :width], white[:height, :width]
+    strips = [
+        measure_cells(read_level(folder, 0, row * CELL_PX, columns * CELL_PX, TILE_PX)[0])
+        for row in range(0, rows, TILE_PX // CELL_PX)
+    ]
+    brightness, is_white = (np.concatenate(parts)[:rows] for parts in zip(*strips, strict=True))
     return brightness, is_white
 
 

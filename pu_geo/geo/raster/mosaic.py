@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import cv2
 import numpy as np
@@ -37,6 +37,7 @@ Shown = NDArray[np.uint8 | np.uint32]
 Report = Callable[[Mapping[str, object]], None]
 FILLS = "fill"  # folder beside the quicklooks that keeps what is known of scenes' fill
 WARP_MEMORY_MB = 64
+HELD_BYTES = 80 * 1024**2  # pixels held back in `passes`, of all mosaics together
 DEFAULT_ROWS, MAX_ROWS = 256, 2048
 PIECE_COLUMNS = 2048
 NEARLY_ONE = 0.67  # grid pixels a pixel of a scene, from which on a warp does not widen its kernel
@@ -155,11 +156,7 @@ class Mosaic:
         self._stack = ExitStack()
 
     def __enter__(self) -> Mosaic:
-        reached = [
-            (number, scene)
-            for number, scene in enumerate(self.scenes, start=1)
-            if self.within is None or _reaches(scene, self.grid, self.within)
-        ]
+        reached = [(number, scene) for number, scene in enumerate(self.scenes, start=1) if self._reaches(scene)]
         allow_files(len(reached))
         with ExitStack() as stack:
             stack.enter_context(gdal_env())
@@ -174,6 +171,13 @@ class Mosaic:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._layers = []
         self._stack.close()
+
+    def _reaches(self, scene: Scene) -> bool:
+        """Return whether a scene may show a part of what is read, without opening it."""
+        if self.within is None:
+            return True
+        low, high = _touched(scene, self.grid)
+        return bool((low < self.within[2:]).all() and (high > self.within[:2]).all())
 
     @cached_property
     def bytes_a_pixel(self) -> int:
@@ -215,13 +219,10 @@ class Mosaic:
         picture, shown = self._read(col, row, width, height)
         return picture, shown > 0
 
-    def read_values(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Read a window as `read` does, as samples in the unit of the scenes' stretch, float32 [B, height, width]."""
-        values, shown = self.read_values_of_scenes(col, row, width, height)
-        return values, shown > 0
-
-    def read_values_of_scenes(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.float32], Shown]:
-        """Read a window as `read_values` does, and which scene each pixel shows, as `read_into` returns it."""
+    def read_values(self, col: int, row: int, width: int, height: int) -> tuple[NDArray[np.float32], Shown]:
+        """Read a window as `read` does, as samples in the unit of the scenes' stretch, float32 [B, height, width]; and which
+        scene each pixel shows, as `read_into` returns it.
+        """
         n_bytes = width * height * (self.bytes_a_pixel + 4 * self.n_bands)
         check_memory("A window of the scenes", n_bytes)
         values = np.zeros((self.n_bands, height, width), dtype=np.float32)
@@ -330,9 +331,8 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
             "Write one value for both into the file, or correct the one it names with gdal_edit -a_nodata.",
             kind="nodata",
         )
-    px = grid.to_px(border_in(scene, grid.crs))  # of the grid pixels that the scene may touch
-    col, row = np.maximum(np.floor(px.min(axis=0)) - 1, 0).astype(int).tolist()
-    right, bottom = np.minimum(np.ceil(px.max(axis=0)) + 1, [grid.width, grid.height]).astype(int).tolist()
+    whole = np.array([[0, 0], [grid.width, grid.height]])
+    (col, row), (right, bottom) = np.clip(_touched(scene, grid), whole[0], whole[1]).astype(int).tolist()
     if right <= col or bottom <= row:
         return None
     a, _, c, _, e, f = grid.transform
@@ -352,15 +352,12 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     return _Layer(scene, number, stack.enter_context(vrt), True, col, row, fills)
 
 
-def _reaches(scene: Scene, grid: Grid, box: Box) -> bool:
-    """Return whether a scene may show a part of a box of grid pixels, without opening it."""
+def _touched(scene: Scene, grid: Grid) -> NDArray[np.float64]:
+    """Return the first grid pixel that a scene may touch, and one past the last, [2, 2]; not cut off at the grid."""
     if (offset := aligned_offset(scene, grid)) is not None:
-        low = np.array(offset)
-        high = low + np.array([scene.width, scene.height])
-    else:
-        px = grid.to_px(border_in(scene, grid.crs))
-        low, high = np.floor(px.min(axis=0)) - 1, np.ceil(px.max(axis=0)) + 1
-    return bool((low < box[2:]).all() and (high > box[:2]).all())
+        return np.array(offset) + np.array([[0.0, 0.0], [scene.width, scene.height]])
+    px = grid.to_px(border_in(scene, grid.crs))
+    return np.stack([np.floor(px.min(axis=0)) - 1, np.ceil(px.max(axis=0)) + 1])
 
 
 def _kernel_options(scene: Scene, grid: Grid) -> dict[str, str]:
@@ -441,6 +438,23 @@ def report_strip(report: Report | None, is_cancelled: Callable[[], bool] | None,
         report({"stage": stage, "done": done, "total": total})
 
 
+class Strips(Protocol):
+    """What can be read strip by strip: a mosaic, or its pixels in another size."""
+
+    @property
+    def grid(self) -> Grid: ...
+    @property
+    def n_bands(self) -> int: ...
+    @property
+    def shown_type(self) -> type[np.uint8 | np.uint32]: ...
+    @property
+    def preferred_block_rows(self) -> int: ...
+    @property
+    def preferred_block_columns(self) -> int: ...
+    def read_into(self, picture: NDArray[np.uint8], col: int, row: int) -> Shown: ...
+    def piece_bytes(self, width: int, height: int) -> int: ...
+
+
 @dataclass
 class Ring:
     """The last rows read of a mosaic: a new strip takes the place of the oldest, so that no pixel is moved.
@@ -452,7 +466,7 @@ class Ring:
         shown: which scene each pixel shows, as `Mosaic.read_into` returns it, [rows, width].
     """
 
-    mosaic: Mosaic
+    mosaic: Strips
     col: int
     picture: NDArray[np.uint8]
     shown: Shown
@@ -479,28 +493,36 @@ class Ring:
 
 
 def passes(
-    mosaics: Sequence[Mosaic], boxes: NDArray[np.int64], rows: int, pool: Executor
+    mosaics: Sequence[Strips], boxes: NDArray[np.int64], pool: Executor
 ) -> Iterator[tuple[list[Ring], int, NDArray[np.int64]]]:
     """Go down the grid; while the caller cuts the windows that are complete, `pool` reads the next strip.
 
+    What does not fit into `HELD_BYTES` is read in panels of columns, one after the other.
+
     Args:
-        boxes: int64 [N, 4], N > 0: what windows need of all the mosaics together.
-        rows: height of a strip.
+        boxes: int64 [N, 4]: what windows need of all the mosaics together.
         pool: where strips are read; to be shut down before the mosaics are closed.
 
     Yields:
         (a ring per mosaic, the offset for `Ring.cut`, the boxes complete now). Done with a yield's rings before the next.
     """
-    grid = mosaics[0].grid
-    left, right = columns_of(boxes, grid)
-    steps = list(row_order(boxes, grid, rows))
+    rows = max(mosaic.preferred_block_rows for mosaic in mosaics)
+    for panel in _panels(mosaics, boxes, rows):
+        for rings, offset, ready in _pass(mosaics, boxes[panel], rows, pool):
+            yield rings, offset, panel[ready]
+
+
+def _pass(
+    mosaics: Sequence[Strips], boxes: NDArray[np.int64], rows: int, pool: Executor
+) -> Iterator[tuple[list[Ring], int, NDArray[np.int64]]]:
+    """Do what `passes` does with one panel, in strips of `rows`."""
+    left, right = _columns_of(boxes, mosaics[0].grid)
+    steps = list(_row_order(boxes, mosaics[0].grid, rows))
     offsets = [start - rows * k for k, (_, start, _, _) in enumerate(steps)]  # strips that are not read take no room
     oldest = [(keep_from - offset) // rows for (keep_from, *_), offset in zip(steps, offsets, strict=True)]
-    length = rows * max(min(k + 2, len(steps)) - first for k, first in enumerate(oldest))
-    size = length, right - left
+    size = rows * max(min(k + 2, len(steps)) - first for k, first in enumerate(oldest)), right - left
     pieces = sum(one.piece_bytes(right - left, rows) for one in mosaics)
-    held = sum(one.n_bands + np.dtype(one.shown_type).itemsize for one in mosaics)
-    check_memory("A strip of the scenes", length * (right - left) * held + pieces)
+    check_memory("A strip of the scenes", size[0] * size[1] * _pixel_bytes(mosaics) + pieces)
     rings = [
         Ring(one, left, np.empty((*size, one.n_bands), dtype=np.uint8), np.empty(size, one.shown_type)) for one in mosaics
     ]
@@ -517,23 +539,21 @@ def passes(
         yield rings, offsets[k], ready
 
 
-def panels(boxes: NDArray[np.int64], grid: Grid, rows: int, columns: int, held_px: int) -> Iterator[NDArray[np.int64]]:
-    """Divide boxes into panels of columns narrow enough for a ring of at most `held_px` pixels.
+def _pixel_bytes(mosaics: Sequence[Strips]) -> int:
+    return sum(mosaic.n_bands + np.dtype(mosaic.shown_type).itemsize for mosaic in mosaics)
+
+
+def _panels(mosaics: Sequence[Strips], boxes: NDArray[np.int64], rows: int) -> Iterator[NDArray[np.int64]]:
+    """Divide boxes into panels of columns narrow enough for `HELD_BYTES`, int64 [n], n > 0.
 
     Blocks as wide as the scene cannot be divided: each panel would decode them anew.
-
-    Args:
-        boxes: int64 [N, 4] as from `whole_pixels`.
-        rows, columns: height of a strip, and the width of a block.
-
-    Yields:
-        The boxes of a panel, int64 [n], n > 0.
     """
     if len(boxes) == 0:
         return
-    left, right = columns_of(boxes, grid)
+    columns, grid = max(mosaic.preferred_block_columns for mosaic in mosaics), mosaics[0].grid
+    left, right = _columns_of(boxes, grid)
     width, height = (boxes[:, 2:] - boxes[:, :2]).max(axis=0).tolist()
-    widest = held_px // (rows * (2 - (-height // rows))) - width
+    widest = HELD_BYTES // _pixel_bytes(mosaics) // (rows * (2 - (-height // rows))) - width
     if right - left <= widest + width or columns > widest:
         yield np.arange(len(boxes))
         return
@@ -544,18 +564,14 @@ def panels(boxes: NDArray[np.int64], grid: Grid, rows: int, columns: int, held_p
         yield np.flatnonzero(panel == k)
 
 
-def columns_of(boxes: NDArray[np.int64], grid: Grid) -> tuple[int, int]:
+def _columns_of(boxes: NDArray[np.int64], grid: Grid) -> tuple[int, int]:
     """Return the first grid column that boxes, int64 [N, 4], reach, and one past the last."""
     left = int(np.clip(boxes[:, 0].min(), 0, grid.width - 1))
     return left, int(np.clip(boxes[:, 2].max(), left + 1, grid.width))
 
 
-def row_order(boxes: NDArray[np.int64], grid: Grid, rows: int) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
-    """Yield which rows to read, strip by strip, so that each is read once and those without boxes never.
-
-    Args:
-        boxes: int64 [N, 4] as from `whole_pixels`.
-        rows: height of a strip.
+def _row_order(boxes: NDArray[np.int64], grid: Grid, rows: int) -> Iterator[tuple[int, int, int, NDArray[np.int64]]]:
+    """Yield which rows to read, in strips of `rows`, so that each is read once and those without boxes never.
 
     Yields:
         (first row still needed, first row to read, one past the last, boxes complete once it is read).

@@ -16,6 +16,7 @@ from pu_geo.records import Affine6, Grid, Scene
 
 MAX_PIXELS = 4_000_000_000
 MAX_SIDE_PX = 500_000  # a row of map tiles as wide takes about 2.5 GB of memory, of 16 bits
+MOST_PIXELS = f"up to {MAX_PIXELS:,} pixels, and {MAX_SIDE_PX:,} on a side,"
 MOST_OBLONG = 1.5
 MAX_GSD_RATIO = 20.0  # a warp reads the square of it for each pixel
 ALIGNED_PX = 0.05  # a scene that is off the grid by less is read without resampling
@@ -40,18 +41,12 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
     top = math.floor((y1 - boxes[:, 3].max()) / -e + ALIGNED_PX)
     bottom = math.ceil((y1 - boxes[:, 1].min()) / -e - ALIGNED_PX)
     width, height = right - left, bottom - top
-    if width * height > MAX_PIXELS:
+    if width * height > MAX_PIXELS or max(width, height) > MAX_SIDE_PX:
         raise ImageryError(
-            f"Together the post scenes span {width:,} x {height:,} pixels; up to {MAX_PIXELS:,} pixels fit in a project. "
-            "They lie far apart.",
-            "Leave out the scene that does not belong here, or make a project for each place.",
-            kind="size",
-        )
-    if max(width, height) > MAX_SIDE_PX:
-        raise ImageryError(
-            f"Together the post scenes span {width:,} x {height:,} pixels; up to {MAX_SIDE_PX:,} on a side fit in a "
-            "project.",
-            "Cut the scenes to the area that you map, or make a project for each part of it.",
+            f"Together the post scenes span {width:,} x {height:,} pixels; {MOST_PIXELS} fit in a project. Perhaps they lie "
+            "far apart.",
+            "Leave out the scene that does not belong here, cut them to the area that you map, or make a project for each "
+            "place.",
             kind="size",
         )
     transform: Affine6 = (a, 0.0, x0 + left * a, 0.0, e, y1 + top * e)
@@ -83,7 +78,7 @@ def check_ratio(scene: Scene, grid: Grid) -> None:
 
 def covers_grid(scene: Scene, grid: Grid) -> bool:
     """Return whether a scene's rectangle touches the project's grid."""
-    area = shapely.make_valid(shapely.Polygon(grid.to_px(border_in(scene, grid.crs))))
+    area = shapely.transform(area_of([scene], grid.crs), grid.to_px)
     return bool(shapely.intersection(area, shapely.box(0, 0, grid.width, grid.height)).area > 0)
 
 
@@ -100,7 +95,7 @@ def coarse_words(scene: Scene, grid: Grid, above: float = MAX_GSD_RATIO, so: str
 
 
 def oblong_words(scene: Scene) -> str:
-    """Return a warning where a scene's pixels are far from square on the ground, in whole sentences; "" where they are not.
+    """Return a note where a scene's pixels are far from square on the ground, in clauses; "" where they are not.
 
     Pixels that are square in degrees are usual, and are no sign of a wrong georeference however far from the equator.
     """
@@ -114,9 +109,8 @@ def oblong_words(scene: Scene) -> str:
     ):
         return ""
     return (
-        f"{Path(scene.path).name} has pixels of {across:.2g} x {down:.2g} m on the ground, which are not square: along "
-        "one way it "
-        f"shows less than its pixel size of {scene.gsd_m:.2g} m promises. Check its georeference."
+        f"the pixels are {across:.2g} x {down:.2g} m on the ground, which is not square: along one way it shows less than "
+        f"its pixel size of {scene.gsd_m:.2g} m promises. Check its georeference."
     )
 
 
@@ -162,6 +156,12 @@ def border_in(scene: Scene, crs: str) -> NDArray[np.float64]:
     return border
 
 
+def area_of(scenes: Sequence[Scene], crs: str, margin: float = 0.0) -> shapely.Geometry:
+    """Return what scenes cover together, in a CRS, each of them grown by a margin in its unit; raises as `border_in`."""
+    borders = [shapely.make_valid(shapely.Polygon(border_in(scene, crs))) for scene in scenes]
+    return shapely.union_all(shapely.buffer(borders, margin) if margin else borders)
+
+
 def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], grid: Grid, name: str = "Pre") -> float:
     """Return the share of the post scenes' area, 0..1, that the pre scenes, or those of a layer, cover.
 
@@ -173,10 +173,7 @@ def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], gri
     Raises:
         ImageryError: kind "overlap" if they cover nothing of it.
     """
-    covered, area = (
-        shapely.union_all([shapely.make_valid(shapely.Polygon(border_in(scene, grid.crs))) for scene in scenes])
-        for scenes in (pre_scenes, post_scenes)
-    )
+    covered, area = (area_of(scenes, grid.crs) for scenes in (pre_scenes, post_scenes))
     share = float(shapely.intersection(covered, area).area / area.area)
     if share <= 0.0:
         distance_m = covered.distance(area) * max(grid.x_unit_m, grid.y_unit_m) if pre_scenes else float("nan")
@@ -206,8 +203,7 @@ def shares_outside(shapes: NDArray[np.object_], scenes: Sequence[Scene], grid: G
 
     What the scenes show there does not matter.
     """
-    borders = [shapely.make_valid(shapely.Polygon(grid.to_px(border_in(scene, grid.crs)))) for scene in scenes]
-    covered = shapely.union_all(borders)
+    covered = shapely.transform(area_of(scenes, grid.crs), grid.to_px)
     shapely.prepare(covered)
     share = np.zeros(len(shapes), dtype=np.float32)
     crosses = np.flatnonzero(~shapely.contains_properly(covered, shapes))  # few do, and only they need to be cut

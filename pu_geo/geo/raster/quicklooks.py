@@ -13,10 +13,11 @@ import orjson
 from numpy.typing import NDArray
 
 from pu_geo.files import make_folder, write_file
-from pu_geo.geo.ground import NO_DATA_GREY
+from pu_geo.geo.ground import NO_DATA_GREY, TILE_PX
 from pu_geo.geo.raster.mosaic import Mosaic, Report, report_strip
 from pu_geo.geo.sheets import write_jpeg
 
+QUALITY = 85
 MOST_READ_BYTES = 900_000_000  # a row of map tiles is read as a whole, however wide
 
 
@@ -34,28 +35,26 @@ class _Tiles:
 
     folder: Path
     strips: Iterator[Strip]
-    tile_px: int
-    quality: int
     height: int
     n_tiles: int = 0
 
     def write_row(self, zoom: int, row: int, finer: int) -> Strip:
         """Write a row of map tiles after those of the `finer` zooms beneath it; return it, a whole number of tiles wide."""
         if finer:
-            below = [part for part in (2 * row, 2 * row + 1) if part * self.tile_px << (finer - 1) < self.height]
+            below = [part for part in (2 * row, 2 * row + 1) if part * TILE_PX << (finer - 1) < self.height]
             halves = [_half(*self.write_row(zoom + 1, part, finer - 1)) for part in below]
             picture, holds = (np.concatenate(parts) for parts in zip(*halves, strict=True))
         else:
             picture, holds = next(self.strips)
-        missing = (0, self.tile_px - holds.shape[0]), (0, -holds.shape[1] % self.tile_px)
+        missing = (0, TILE_PX - holds.shape[0]), (0, -holds.shape[1] % TILE_PX)
         picture = np.pad(picture, (*missing, (0, 0)), constant_values=NO_DATA_GREY)
         holds = np.pad(holds, missing)
-        for x in range(holds.shape[1] // self.tile_px):
-            across = np.s_[:, x * self.tile_px : (x + 1) * self.tile_px]
+        for x in range(holds.shape[1] // TILE_PX):
+            across = np.s_[:, x * TILE_PX : (x + 1) * TILE_PX]
             if holds[across].any():
                 path = self.folder / str(zoom) / str(x) / f"{row}.jpg"
                 make_folder(path.parent)
-                write_jpeg(path, picture[across], self.quality)
+                write_jpeg(path, picture[across], QUALITY)
                 self.n_tiles += 1
         return picture, holds
 
@@ -67,30 +66,24 @@ def _half(picture: NDArray[np.uint8], holds: NDArray[np.bool_]) -> Strip:
     return half, np.asarray(holds.reshape(height // 2, 2, width // 2, 2).any(axis=(1, 3)))
 
 
-def _strips(mosaic: Mosaic, tile_px: int, report: Report | None, is_cancelled: Callable[[], bool] | None) -> Iterator[Strip]:
+def _strips(mosaic: Mosaic, report: Report | None, is_cancelled: Callable[[], bool] | None) -> Iterator[Strip]:
     """Read a mosaic in rows of map tiles, several at once where its blocks are taller; what holds no data is dark grey."""
     width, height = mosaic.grid.width, mosaic.grid.height
     most_rows = MOST_READ_BYTES // (width * mosaic.bytes_a_pixel)
-    step = max(1, min(mosaic.preferred_block_rows, most_rows) // tile_px) * tile_px
+    step = max(1, min(mosaic.preferred_block_rows, most_rows) // TILE_PX) * TILE_PX
     for row in range(0, height, step):
         rows = min(step, height - row)
         picture, valid = mosaic.read(0, row, width, rows)
         if not valid.all():
             picture[:, ~valid] = NO_DATA_GREY
-        report_strip(report, is_cancelled, "quicklooks", -(-(row + rows) // tile_px), -(-height // tile_px))
-        for start in range(0, rows, tile_px):
-            part = np.s_[start : start + tile_px]
+        report_strip(report, is_cancelled, "quicklooks", -(-(row + rows) // TILE_PX), -(-height // TILE_PX))
+        for start in range(0, rows, TILE_PX):
+            part = np.s_[start : start + TILE_PX]
             yield np.ascontiguousarray(picture[:, part].transpose(1, 2, 0)), valid[part]
 
 
 def build_pyramid(
-    mosaic: Mosaic,
-    folder: Path,
-    *,
-    tile_px: int = 256,
-    quality: int = 85,
-    report: Report | None = None,
-    is_cancelled: Callable[[], bool] | None = None,
+    mosaic: Mosaic, folder: Path, *, report: Report | None = None, is_cancelled: Callable[[], bool] | None = None
 ) -> dict[str, object]:
     """Write a mosaic of three bands, or of one in gray, as JPEG map tiles `folder/{z}/{x}/{y}.jpg` and describe them in
     `folder/pyramid.json`.
@@ -100,7 +93,6 @@ def build_pyramid(
     without data are dark grey, tiles without any data are not written.
 
     Args:
-        tile_px: side of the tiles; an even number.
         report: called with {"stage": "quicklooks", "done", "total"} in rows of map tiles at full resolution.
 
     Returns:
@@ -111,11 +103,11 @@ def build_pyramid(
         JobCancelled: if `is_cancelled()`; `pyramid.json` is then missing.
     """
     width, height = mosaic.grid.width, mosaic.grid.height
-    max_zoom = max(0, math.ceil(math.log2(max(width, height) / tile_px)))
-    tiles = _Tiles(folder, _strips(mosaic, tile_px, report, is_cancelled), tile_px, quality, height)
+    max_zoom = max(0, math.ceil(math.log2(max(width, height) / TILE_PX)))
+    tiles = _Tiles(folder, _strips(mosaic, report, is_cancelled), height)
     tiles.write_row(0, 0, max_zoom)
     info: dict[str, object] = {
-        "tile_px": tile_px,
+        "tile_px": TILE_PX,
         "max_zoom": max_zoom,
         "width": width,
         "height": height,

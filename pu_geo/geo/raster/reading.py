@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.geo.ground import has_data
+from pu_geo.geo.ground import read_level
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import corners_of
@@ -187,25 +187,23 @@ def _odd(scene: Scene, stretch: Stretch, own: Stretch) -> list[str]:
 
 # What map tiles show of both dates
 
-Tiles = dict[str, dict[str, NDArray[np.uint8]]]
-"""Coarse map tiles by date, "pre" and "post", and their names: blue, green and red, [H, W, 3]."""
+Pictures = dict[str, tuple[NDArray[np.uint8], NDArray[np.bool_]]]
+"""Coarse pictures by date, "pre" and "post", uint8 [H, W, 3], and where they hold data, bool."""
 
 
-def coarse_tiles(folder: Path) -> Tiles:
+def coarse_pictures(folder: Path) -> Pictures:
     """Read coarse map tiles, at most 16 a date, from the folder that has those of "pre" and "post"."""
-    found: Tiles = {}
+    found: Pictures = {}
     for role in ("pre", "post"):
-        zooms = sorted((int(path.name) for path in (folder / role).glob("[0-9]*")), reverse=True)
-        zoom = next((zoom for zoom in zooms if zoom <= COARSE_ZOOM), None)
-        paths = [] if zoom is None else sorted((folder / role / str(zoom)).glob("*/*.jpg"))
-        found[role] = {
-            f"{path.parent.name}/{path.name}": np.asarray(cv2.imread(str(path), cv2.IMREAD_COLOR), np.uint8)
-            for path in paths
-        }
+        if (folder / role / "pyramid.json").is_file():
+            info = json.loads((folder / role / "pyramid.json").read_text(encoding="utf-8"))
+            zoom = min(COARSE_ZOOM, info["max_zoom"])
+            width, height = (-(-info[side] // info["resolutions"][zoom]) for side in ("width", "height"))
+            found[role] = read_level(folder / role / str(zoom), 0, 0, width, height)
     return found
 
 
-def color_doubts(tiles: Tiles, *, are_named: bool) -> list[str]:
+def color_doubts(pictures: Pictures, *, are_named: bool) -> list[str]:
     """Return whether red and blue seem to be exchanged at one date, or at both, in sentences.
 
     Land is redder than blue on average, in every scene that we know: roofs, soil and dry plants are. Water and haze are
@@ -214,19 +212,15 @@ def color_doubts(tiles: Tiles, *, are_named: bool) -> list[str]:
     Args:
         are_named: all bands have names, or somebody stated them: then dates that disagree alone are a ground for a doubt.
     """
-    found = {role: {name: _redness(tile) for name, tile in some.items()} for role, some in tiles.items()}
-    mean = {role: float(np.mean(np.concatenate([*some.values()]))) for role, some in found.items() if some}
+    redness = {role: _redness(picture) for role, (picture, _) in pictures.items()}
+    mean = {role: float(redness[role][holds].mean()) for role, (_, holds) in pictures.items() if holds.any()}
     blue = [role for role, value in mean.items() if value < 0]
     if len(mean) == 2 and len(blue) == 1 and abs(mean["pre"] - mean["post"]) > MUCH_BLUER:
-        common = [*(found["pre"].keys() & found["post"].keys())]
-        before, after = (
-            np.concatenate([found[role][tile] for tile in common] or [np.zeros(2, np.float32)]) for role in ("pre", "post")
-        )
-        if not np.corrcoef(before, after)[0, 1] > MOST_ALIKE:
+        both = pictures["pre"][1] & pictures["post"][1]
+        if both.any() and not np.corrcoef(redness["pre"][both], redness["post"][both])[0, 1] > MOST_ALIKE:
             return [
                 f"Red and blue seem to be exchanged in the {blue[0]} scenes: what is red at one date is blue at the "
-                "other. Compare the dates, "
-                "and replace the scene that looks wrong, with its bands stated (--bands 3,2,1)."
+                "other. Compare the dates, and replace the scene that looks wrong, with its bands stated (--bands 3,2,1)."
             ]
     if mean and not are_named and len(blue) == len(mean) and max(mean.values()) < -MUCH_BLUER:
         return [
@@ -236,16 +230,13 @@ def color_doubts(tiles: Tiles, *, are_named: bool) -> list[str]:
     return []
 
 
-def _redness(tile: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Return how much redder than blue each pixel of a tile is, -1 to 1."""
-    blue, green, red = np.moveaxis(tile.astype(np.float32), 2, 0)
-    return np.asarray((red - blue) / (red + green + blue + 1)).ravel()
+def _redness(picture: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Return how much redder than blue each pixel is, -1 to 1."""
+    red, green, blue = np.moveaxis(picture.astype(np.float32), 2, 0)
+    return np.asarray((red - blue) / (red + green + blue + 1))
 
 
-def cover(tiles: Tiles) -> float:
-    """Return the share of the pixels with data after the event that have data before it, too; 0 where there is nothing to
-    compare.
-    """
-    before, after = ({name: has_data(tile) > 0 for name, tile in tiles[role].items()} for role in ("pre", "post"))
-    both = sum(int((after[name] & tile).sum()) for name, tile in before.items() if name in after)
-    return both / max(sum(int(tile.sum()) for tile in after.values()), 1)
+def cover(pictures: Pictures) -> float:
+    """Return the share of the pixels with data after the event that have data before it, too, 0..1; 0 without any."""
+    before, after = (pictures[role][1] for role in ("pre", "post"))
+    return int((before & after).sum()) / max(int(after.sum()), 1)

@@ -104,7 +104,7 @@ def _samples(mosaic: Mosaic, row: int, step: int) -> Iterator[tuple[NDArray[np.f
     """Yield the valid samples of a strip, float32 [B, n] each, of every `step`-th pixel, and which scene they are of."""
     rows = min(PIECE_ROWS, mosaic.grid.height - row)
     for col in range(0, mosaic.grid.width, PIECE_COLUMNS):
-        values, shown = mosaic.read_values_of_scenes(col, row, min(PIECE_COLUMNS, mosaic.grid.width - col), rows)
+        values, shown = mosaic.read_values(col, row, min(PIECE_COLUMNS, mosaic.grid.width - col), rows)
         number = shown[::step, ::step].astype(np.int64)
         yield values[:, ::step, ::step][:, number > 0], number[number > 0] - 1
 

@@ -25,7 +25,7 @@ from pu_geo.files import sha256_of
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.guard import GDAL_ERRORS, gdal_env, quiet_open, unreadable
-from pu_geo.geo.raster.placement import MAX_PIXELS, MAX_SIDE_PX, corners_of
+from pu_geo.geo.raster.placement import MAX_PIXELS, MAX_SIDE_PX, MOST_PIXELS, corners_of, oblong_words
 from pu_geo.geo.raster.sharpness import sharpness
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.readers.file_kinds import head_of, regular_file, scene_driver
@@ -52,7 +52,7 @@ MANY_ALPHAS, MOST_OPAQUE = 16, 0.05
 """A band called transparency with more values, of which the highest is in no more of the shown pixels, measures
 something.
 """
-BANDS, DATE, ALPHA = "bands", "date", "transparency"  # what a note is about
+BANDS, DATE, ALPHA, OBLONG = "bands", "date", "transparency", "pixels not square"  # what a note is about
 _PROCESSED = (
     "the date {date} is the TIFF's DateTime, which may be that of processing. If so, correct it in the table of scenes."
 )
@@ -69,7 +69,7 @@ def describe(
 ) -> Scene:  # fmt: skip
     """Check a file from end to end and describe it as a scene; the file is neither copied nor changed.
 
-    In this very process: files of other people go through `in_child.describe`.
+    In this very process: files of other people go through `in_child.describe_each`.
 
     Args:
         path: a GeoTIFF, or a PNG, JPEG or TIFF picture with a world file or xBD labels.
@@ -89,7 +89,8 @@ def describe(
         rgb = choose_bands(source, real, bands)
         scene = _described(source, real, found, rgb, crs, pixel_m)
         measures = _alpha_measures(source, real)
-        notes = [*(scene.notes if date is None else ()), *(_unnamed_bands(source, rgb) if bands is None else ())]
+        notes = [note for note in scene.notes if date is None or note[0] != DATE]
+        notes += _unnamed_bands(source, rgb) if bands is None else ()
         notes += [(ALPHA, _MEASURES)] if measures else []
         scene = replace(
             scene, role=role, scene_id=scene_id, date=date or scene.date, has_alpha=not measures, notes=tuple(notes)
@@ -125,8 +126,9 @@ def describe_layer(
             )
         given = source.nodata if nodata is None else nodata
         given = given if given is not None and math.isfinite(given) else None  # what is no number never holds data
+        scene = _described(source, real, found, bands, crs, pixel_m)
         scene = replace(
-            _described(source, real, found, bands, crs, pixel_m), role="layer", kind=kind, notes=(),
+            scene, role="layer", kind=kind, notes=tuple(note for note in scene.notes if note[0] != DATE),
             nodata=0.0 if given is None and kind == "sar-amplitude" else given,
         )  # fmt: skip
         _look(source, real, bands, nodata=scene.nodata, every=misses_by_band(scene))
@@ -148,7 +150,7 @@ def _described(
         place, gsd_m = Place(systems.LOCAL, transform, local_space.PLACE), pixel_m
     probe_blocks(source, real, bands)
     date, is_guess = _tagged_date(source)
-    return Scene(
+    scene = Scene(
         scene_id="",
         role="post",
         path=str(real),
@@ -160,7 +162,6 @@ def _described(
         dtype=source.dtypes[0],
         gsd_m=gsd_m,
         date=date or place.date,
-        notes=((DATE, _PROCESSED.format(date=date)),) if date and is_guess else (),
         sha256=sha256_of(real),
         rgb=bands,
         place=place.found,
@@ -168,6 +169,8 @@ def _described(
         mtime_ns=found.st_mtime_ns,
         ends_sha256=ends_sha256(real),
     )
+    notes = {DATE: _PROCESSED.format(date=date) if date and is_guess else "", OBLONG: oblong_words(scene)}
+    return replace(scene, notes=tuple((about, words) for about, words in notes.items() if words))
 
 
 def _place_of(source: rasterio.DatasetReader, path: Path, crs: str | None) -> Place:
@@ -385,15 +388,9 @@ def check_size(source: rasterio.DatasetReader, path: Path, n_bands: int | None =
         )
     raw = width * height * source.count * item
     rows, cols = source.block_shapes[0]
-    if width * height > MAX_PIXELS or raw > MAX_RAW_BYTES:
+    if width * height > MAX_PIXELS or raw > MAX_RAW_BYTES or max(width, height) > MAX_SIDE_PX:
         raise ImageryError(
-            f"{path.name} has {width:,} x {height:,} pixels; up to {MAX_PIXELS:,} pixels can be read.",
-            "Cut the scene to the area you want to map.",
-            kind="size",
-        )
-    if max(width, height) > MAX_SIDE_PX:
-        raise ImageryError(
-            f"{path.name} has {width:,} x {height:,} pixels; a scene may have up to {MAX_SIDE_PX:,} on a side.",
+            f"{path.name} has {width:,} x {height:,} pixels; {MOST_PIXELS} can be read.",
             "Cut the scene to the area you want to map: gdal_translate -co TILED=YES -projwin ULX ULY LRX LRY in.tif "
             "out.tif",
             kind="size",

@@ -16,11 +16,10 @@ import numpy as np
 
 from pu_geo.errors import FootprintError, ImageryError, PuGeoError
 from pu_geo.geo.child_process import Answer, Limits, ReaderEnded, ask, ask_each
-from pu_geo.geo.raster.placement import oblong_words
 from pu_geo.geo.readers.file_kinds import is_vector, regular_file
 from pu_geo.geo.readers.raw_footprints import broken
 from pu_geo.geo.readers.xbd import XbdPlace
-from pu_geo.records import BandTriple, FootprintTable, Grid, LayerKind, Role, Scene, scene_of
+from pu_geo.records import BandTriple, FootprintTable, Grid, LayerKind, Scene, scene_of
 
 GIB = 1024**3
 FOOTPRINTS = Limits(180.0, 120, 4 * GIB, 3 * GIB, 1 * GIB)  # 100,000 buildings take under 0.6 GiB of memory
@@ -31,26 +30,16 @@ MAX_LABELS = 64  # xBD label files that do
 _ARRAYS: Mapping[str, type[np.generic]] = {"area_m2": np.float64, "is_repaired": np.bool_, "feature": np.int64}
 
 
-def describe(
-    path: Path | str, role: Role, scene_id: str, date: str | None = None,
-    *, bands: BandTriple | None = None, crs: str | None = None, pixel_m: float | None = None,
-) -> Scene:  # fmt: skip
-    """Check a file from end to end and describe it as a scene; see `scene_files.describe`.
-
-    Raises:
-        ImageryError: its refusal; kind "timeout" or "size" where a limit ended the child, "corrupt" where it broke.
-    """
-    (scene,) = describe_each([path], bands=bands, crs=crs, pixel_m=pixel_m)
-    return replace(scene, role=role, scene_id=scene_id, date=date or scene.date)
-
-
 def describe_each(
     paths: Sequence[Path | str], *, bands: BandTriple | None = None, crs: str | None = None, pixel_m: float | None = None
 ) -> Iterator[Scene]:
-    """Describe files in turn, small ones by one child together; their `role` is "post" and their `scene_id` "" for now.
+    """Check files from end to end and describe them in turn, small ones by one child together; see `scene_files.describe`.
+
+    Their `role` is "post" and their `scene_id` "" for now.
 
     Raises:
-        ImageryError: as `describe`, when it comes to a file that cannot be a scene.
+        ImageryError: its refusal, when it comes to a file that cannot be a scene; kind "timeout" or "size" where a limit
+            ended the child, "corrupt" where it broke.
     """
     arguments = {"role": "post", "scene_id": "", "bands": bands, "crs": crs, "pixel_m": pixel_m}
     yield from _describe("scene", paths, arguments)
@@ -110,16 +99,13 @@ def _scene_ended(name: str, ended: ReaderEnded) -> ImageryError:
     return ImageryError(problem, hint, kind=kind)
 
 
-def read_footprints(
-    path: Path | str, grid: Grid, *, source: str = "user", crs: str | None = None, are_buildings: bool = True
-) -> FootprintTable:
+def read_footprints(path: Path | str, grid: Grid, *, crs: str | None = None, are_buildings: bool = True) -> FootprintTable:
     """Read the footprints of a file that lie on the project grid; see `footprints.read_footprints`.
 
     Raises:
         FootprintError: its refusal; kind "timeout" or "size" where a limit ended the child, "parse" where it broke.
     """
-    more = {"source": source, "crs": crs, "are_buildings": are_buildings}
-    return _table(_ask_footprints("footprints", path, {"grid": asdict(grid), **more}))
+    return _table(_ask_footprints("footprints", path, {"grid": asdict(grid), "crs": crs, "are_buildings": are_buildings}))
 
 
 def read_xbd_footprints(labels: Sequence[Path], name: str, grid: Grid) -> FootprintTable:
@@ -200,10 +186,10 @@ def inspect_file(path: Path | str) -> Mapping[str, object]:
     try:
         if is_vector(regular_file(path, ImageryError)):
             return {"file": name, "ok": True, "kind": "vector", "problem": describe_footprints(path), "hint": ""}
-        scene = describe(path, "post", "inspected")
+        (scene,) = describe_each([path])
     except PuGeoError as refusal:
         return {"file": name, "ok": False, "kind": refusal.kind, "problem": refusal.problem, "hint": refusal.hint}
-    doubts = [oblong_words(scene), *(words[:1].upper() + words[1:] for _, words in scene.notes)]
+    doubts = [words[:1].upper() + words[1:] for _, words in scene.notes]
     size = f"{scene.width} x {scene.height} pixels of {scene.gsd_m:.3g} m"
     found = f"{size}, {scene.bands} bands {scene.dtype}, {scene.crs[:40]}"
-    return {"file": name, "ok": True, "kind": "raster", "problem": found, "hint": " ".join(filter(None, doubts))}
+    return {"file": name, "ok": True, "kind": "raster", "problem": found, "hint": " ".join(doubts)}

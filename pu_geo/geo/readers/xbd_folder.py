@@ -109,16 +109,14 @@ def _check_together(pictures: Sequence[Path], places: dict[Path, XbdPlace]) -> N
         middle = np.array([[c + (a + b) * MIDDLE_PX, f + (d + e) * MIDDLE_PX]])
         middles.append(systems.convert(middle, places[picture].crs, systems.LONLAT)[0])
     lonlat = np.array(middles)
-    among = int(np.abs(lonlat - np.median(lonlat, axis=0)).sum(axis=1).argmin())
-    metres = systems.convert(lonlat, systems.LONLAT, systems.equal_area(*lonlat[among].tolist()))
-    a, b, _, d, e, _ = places[pictures[among]].transform
-    if np.isfinite(metres).all() and np.prod(np.ptp(metres, axis=0)) <= MAX_PIXELS * abs(a * e - b * d):
+    center = np.median(lonlat, axis=0)
+    metres = systems.convert(lonlat, systems.LONLAT, systems.equal_area(*center.tolist()))
+    span_m, (a, b, _, d, e, _) = np.ptp(np.nan_to_num(metres, posinf=1e8), axis=0), places[pictures[0]].transform
+    if np.prod(span_m) <= MAX_PIXELS * abs(a * e - b * d):
         return
-    away_m = np.nan_to_num(np.hypot(*(metres - metres[among]).T), nan=np.inf)
-    far = int(away_m.argmax())
     raise ImageryError(
-        f"The pictures do not lie in one place: {display_name(pictures[far])} lies {away_m[far] / 1000:,.0f} km "
-        f"from {display_name(pictures[among])}, too far for one project.",
+        f"The pictures do not lie in one place: together they span {span_m[0] / 1000:,.0f} x {span_m[1] / 1000:,.0f} km, "
+        "too much for one project.",
         _by_name(pictures),
         kind="size",
     )

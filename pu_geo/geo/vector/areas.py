@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError, PuGeoError
 from pu_geo.geo.readers.in_child import read_footprints
+from pu_geo.geo.vector.grid import squares
 from pu_geo.records import FootprintTable, Grid
 
 CELL_M = 500.0
@@ -127,9 +128,13 @@ def _joined(areas: Areas, level: int) -> Areas:
 
 def read_polygons(path: Path | str, grid: Grid, *, crs: str | None = None) -> FootprintTable:
     """Read polygons as `read_footprints` does, with notes and refusals that speak of areas."""
-    name = Path(path).name
+    return speaking_of_areas(lambda: read_footprints(path, grid, crs=crs, are_buildings=False), Path(path).name)
+
+
+def speaking_of_areas(read: Callable[[], FootprintTable], name: str) -> FootprintTable:
+    """Return what `read` does, with notes and refusals that speak of areas; `name` in them stays as it is."""
     try:
-        table = read_footprints(path, grid, crs=crs, are_buildings=False)
+        table = read()
     except FootprintError as error:
         raise FootprintError(_of_areas(error.problem, name), _of_areas(error.hint, name), kind=error.kind) from error
     return replace(table, notes=tuple(_of_areas(note, name) for note in table.notes))
@@ -237,8 +242,5 @@ def grid_cells(points: NDArray[np.float64], grid: Grid, size_m: float = CELL_M) 
     side = size_m / np.array([grid.x_unit_m, grid.y_unit_m])
     place = np.floor(points / side).astype(np.int64)
     cells, index = np.unique(np.column_stack([-place[:, 1], place[:, 0]]), axis=0, return_inverse=True)
-    north, east = -cells[:, 0], cells[:, 1]
-    x, y = east * side[0], north * side[1]
-    boxes = shapely.box(x, y, (east + 1) * side[0], (north + 1) * side[1])
-    codes = [f"{size_m:g}mN{n}E{e}" for n, e in zip(north.tolist(), east.tolist(), strict=True)]
+    codes, boxes = squares(-cells[:, 0], cells[:, 1], size_m, grid)
     return Areas(codes, list(codes), list(shapely.to_wkb(boxes, byte_order=1))), index.reshape(-1)

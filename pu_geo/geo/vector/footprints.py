@@ -41,14 +41,11 @@ _LOST = {  # why a feature is left out, and the words for several
 _UNWANTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def read_footprints(
-    path: Path | str, grid: Grid, *, source: str = "user", crs: str | None = None, are_buildings: bool = True
-) -> FootprintTable:
+def read_footprints(path: Path | str, grid: Grid, *, crs: str | None = None, are_buildings: bool = True) -> FootprintTable:
     """Read the footprints of a file that lie on the project grid; formats as in `footprint_files.load_features`.
 
     Args:
         crs: "EPSG:n" or WKT, for a file that does not name its own.
-        source: where the footprints come from, enum of the export schema.
         are_buildings: split distant parts, and leave out what comes twice. A district has islands, and may hold another.
 
     Returns:
@@ -58,12 +55,10 @@ def read_footprints(
         FootprintError: kind as in `load_features`, or type, coords, bounds, empty, outside.
     """
     raw = load_features(path, crs, in_pixels=systems.is_local(grid.crs))
-    return footprint_table(raw, Path(path).name, grid, source=source, are_buildings=are_buildings)
+    return footprint_table(raw, Path(path).name, grid, are_buildings=are_buildings)
 
 
-def footprint_table(
-    raw: RawFootprints, name: str, grid: Grid, *, source: str = "user", are_buildings: bool = True
-) -> FootprintTable:
+def footprint_table(raw: RawFootprints, name: str, grid: Grid, *, are_buildings: bool = True) -> FootprintTable:
     """Do the same with features that were read already; messages call them `name`."""
     geometries, notes, taken_out, dropped = _polygons(raw, name)
     if systems.is_local(grid.crs):
@@ -106,7 +101,7 @@ def footprint_table(
         wkb=list(shapely.to_wkb(kept, byte_order=1, output_dimension=2)),
         area_m2=ground_area(kept, grid),
         attributes=[clean_attributes(_named(raw.attributes[i], id_of[i]), name) for i in feature.tolist()],
-        source=source,
+        source="user",
         n_in=len(raw.geometries),
         n_repaired=len(np.unique(feature[is_repaired])),
         n_dropped=len(raw.geometries) - len(rows),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import compress
 
 import numpy as np
 import shapely
+from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.geo.raster.placement import border_in
+from pu_geo.geo.raster.placement import area_of
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES
 from pu_geo.geo.vector.footprints import ground_area
 from pu_geo.records import FootprintTable, Grid, Scene
@@ -42,12 +44,11 @@ def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> Footp
     x1, y1 = np.ceil(np.array([c + a * grid.width, f]) / side).astype(np.int64)
     rows, cols = np.arange(y1 - 1, y0 - 1, -1), np.arange(x0, x1)
     north, east = (index.ravel() for index in np.meshgrid(rows, cols, indexing="ij"))
-    boxes = shapely.box(east * side[0], north * side[1], (east + 1) * side[0], (north + 1) * side[1])
+    ids, boxes = squares(north, east, size_m, grid)
     if not post_scenes:
         raise ImageryError("There is no post scene to lay a grid over.", "Add a post scene.", kind="empty")
     margin = _EDGE_PX * grid.transform[0]  # so that no slit is left between scenes that adjoin
-    outlines = [shapely.make_valid(shapely.Polygon(border_in(scene, grid.crs))).buffer(margin) for scene in post_scenes]
-    covered = shapely.union_all(outlines)
+    covered = area_of(post_scenes, grid.crs, margin)
     shapely.prepare(covered)
     inside = np.asarray(shapely.contains(covered, boxes))
     if not inside.any():
@@ -55,7 +56,7 @@ def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> Footp
         raise FootprintError(problem, "Choose a smaller size.", kind="size")
     kept, n_out = boxes[inside], int((~inside).sum())
     return FootprintTable(
-        building_ids=[f"{size_m:g}mN{n}E{e}" for n, e in zip(north[inside].tolist(), east[inside].tolist(), strict=True)],
+        building_ids=list(compress(ids, inside)),
         wkb=list(shapely.to_wkb(kept, byte_order=1)),
         area_m2=ground_area(kept, grid),
         attributes=[{"cell_m": size_m} for _ in kept],
@@ -66,6 +67,15 @@ def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> Footp
         notes=(f"{n_out} squares at the border reach out of the post scenes and were left out.",) if n_out else (),
         dropped={OUTSIDE_SCENES: n_out} if n_out else {},
     )
+
+
+def squares(
+    north: NDArray[np.int64], east: NDArray[np.int64], size_m: float, grid: Grid
+) -> tuple[list[str], NDArray[np.object_]]:
+    """Return ids and outlines, project CRS, of squares that begin so many of their sides north and east of 0, 0."""
+    x, y = size_m / grid.x_unit_m, size_m / grid.y_unit_m
+    ids = [f"{size_m:g}mN{n}E{e}" for n, e in zip(north.tolist(), east.tolist(), strict=True)]
+    return ids, np.asarray(shapely.box(east * x, north * y, (east + 1) * x, (north + 1) * y))
 
 
 def _check_size(grid: Grid, size_m: float) -> None:

@@ -1,4 +1,4 @@
-"""Directions of edges, how they match, edges held while a mosaic is read, and neighbors that settle shifts."""
+"""Directions of edges, how they match, and neighbors that settle shifts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from geo_parts import joined
 from numpy.typing import NDArray
 
 from pu_geo.geo.alignment import (
-    CELLS_M,
     GAP_PX,
+    N_NEAREST,
     N_PEAKS,
     EdgeView,
-    HeldEdges,
     consensus,
     correlation,
     edge_field,
@@ -116,20 +115,6 @@ def test_worked_pixels_are_means_of_red_and_green_and_need_all_their_pixels(make
     assert np.argwhere(~valid).tolist() == [[5, 15]]
 
 
-def test_a_cut_beyond_what_is_held_is_zero_there_and_no_pixel_without_data_is_covered() -> None:
-    edges = np.arange(1, 10 * 8 * 2 + 1, dtype=np.uint8).astype(np.int8).reshape(10, 8, 2)
-    valid = np.ones((10, 8), dtype=bool)
-    valid[3, 2] = False
-    held = HeldEdges(100, 50, edges, valid)
-    np.testing.assert_array_equal(held.cut(102, 51, 4), edges[1:5, 2:6])
-    padded = np.zeros((40, 40, 2), np.int8)
-    padded[15:25, 15:23] = edges
-    for x, y in ((97, 48), (106, 58), (99, 40), (85, 35), (130, 50), (100, 80)):
-        np.testing.assert_array_equal(held.cut(x, y, 6), padded[y - 35 :, x - 85 :][:6, :6] if x < 120 and y < 70 else 0)
-    assert all(held.covers(x, y) for x, y in ((100, 50), (107, 59)))
-    assert not any(held.covers(x, y) for x, y in ((102, 53), (99, 50), (108, 50), (100, 49), (100, 60)))
-
-
 TOLERANCE_M = 1.5
 
 
@@ -195,24 +180,20 @@ def test_the_doubtful_without_neighbors_that_agree_are_given_up() -> None:
     assert not is_mended.any()
 
 
-def test_far_neighbors_are_asked_where_near_ones_are_missing() -> None:
-    centers, found, quality = case(12)
-    centers[0] = centers[6] + [0, CELLS_M[1]]
-    found[0, 0] = (-9, -9)
-    said = consensus(centers, found[:, 0], quality, TOLERANCE_M)
-    np.testing.assert_allclose(said.shift_m[0], [3, -2])
-
-
-def test_consensus_is_the_median_of_good_neighbors_in_nine_cells() -> None:
-    """Against a loop over all pairs; with at most six voters a cell, nobody is left out."""
+def test_consensus_is_the_median_of_the_nearest_good_buildings_however_far_they_are() -> None:
+    """Against a loop over all pairs."""
     rng = np.random.default_rng(0)
-    centers = np.concatenate([[[0.0, 0.0]], rng.uniform(0, 400, (60, 2))])
-    shift, quality = rng.normal(0, 0.4, (61, 2)), rng.choice([0.2, 0.8], 61, p=[0.3, 0.7])
+    centers = np.concatenate([[[0.0, 1000.0]], rng.uniform(0, 400, (60, 2)), [[9e5, 0.0]]])
+    shift, quality = rng.normal(0, 0.4, (62, 2)), rng.choice([0.2, 0.8], 62, p=[0.3, 0.7])
     said = consensus(centers, shift, quality, TOLERANCE_M)
-    cell = np.floor(centers / CELLS_M[0])
-    assert np.unique(cell[quality >= 0.5], axis=0, return_counts=True)[1].max() <= 6
-    is_near = (np.abs(cell[:, None] - cell) <= 1).all(axis=2) & (quality >= 0.5) & ~np.eye(61, dtype=bool)
-    checked = np.flatnonzero(is_near.sum(axis=1) >= 5)
-    assert len(checked) > 10
-    for i in checked:
-        np.testing.assert_allclose(said.shift_m[i], np.median(shift[is_near[i]], axis=0))
+    away = np.linalg.norm(centers[:, None] - centers, axis=-1)
+    np.fill_diagonal(away, np.inf)
+    for i in range(61):
+        nearest = np.argsort(np.where(quality >= 0.5, away[i], np.inf))
+        n = N_NEAREST + (quality[i] < 0.5)
+        np.testing.assert_allclose(said.shift_m[i], np.median(shift[nearest[:n]], axis=0))
+        n_all = N_NEAREST + 1  # with itself
+        share = (quality[np.argsort(np.where(np.eye(62)[i], -1, away[i]))[:n_all]][1:] >= 0.5).mean()
+        assert said.known_share[i] == pytest.approx(share)
+    assert np.isnan(said.shift_m[61]).all()
+    assert said.quality[61] == 0

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
-import rasterio
 from geo_parts import NORTH_UP, ORIGIN
 from numpy.typing import NDArray
 from rasterio.transform import Affine
@@ -82,16 +80,6 @@ def measured(make_scene: Make) -> Measured:
         return align(make_scene("pre", pre, role="pre"), make_scene("post", post), boxes)
 
     return measure_from
-
-
-def placed_elsewhere(path: Path, dx_m: float, dy_m: float, out: Path) -> Path:
-    """Write a scene again whose content must move by so many metres east and north to be where it was."""
-    with rasterio.open(path) as source:
-        profile, data, old = source.profile, source.read(), source.transform
-    profile["transform"] = Affine(old.a, 0, old.c - dx_m, 0, old.e, old.f - dy_m)
-    with rasterio.open(out, "w", **profile) as target:
-        target.write(data)
-    return out
 
 
 def errors(found: Shifts, dx: object, dy: object) -> NDArray[np.float64]:
@@ -169,14 +157,20 @@ def test_a_part_that_moved_further_than_the_rest_is_followed_or_given_up(measure
     assert (sure[left].mean() > 0.6) == (abs(dx) <= 30)
 
 
-def test_progress_counts_to_the_end_and_cancelling_stops(make_scene: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Mosaic, "preferred_block_rows", 64)  # several strips
+def test_strips_change_next_to_no_shift_progress_counts_to_the_end_and_cancelling_stops(
+    make_scene: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
     picture, boxes, told = rgb(moved(town(26), 0, 0)), buildings(27, 20), []
     pre, post = make_scene("pre", picture, role="pre"), make_scene("post", picture)
+    whole = align(pre, post, boxes)
+    monkeypatch.setattr(alignment.EdgeView, "preferred_block_rows", 64)  # several strips
     with Mosaic([pre], grid := project_grid([post])) as before, Mosaic([post], grid) as after:
-        estimate_shifts(before, after, boxes, report=told.append)
+        found = estimate_shifts(before, after, boxes, report=told.append)
         with pytest.raises(JobCancelled):
             estimate_shifts(before, after, boxes, is_cancelled=lambda: len(told) > 0)
+    np.testing.assert_array_equal(found.has_data, whole.has_data)
+    for name in ("dx_px", "dy_px", "quality"):  # a strip's first and last row do not know the rows beside them
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), atol=0.1)
     done = [step["done"] for step in told]
     assert told == [{"stage": "alignment", "done": n, "total": 20} for n in sorted(done)]
     assert done[0] < done[-1] == 20

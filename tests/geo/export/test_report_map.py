@@ -1,9 +1,9 @@
-"""The map of a report: marks in their place and color, a scene under them, cells where buildings are many."""
+"""The map of a report: marks in their place and color, a scene under them, and what matters where buildings are many."""
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +12,13 @@ import numpy as np
 import pyproj
 import pytest
 import shapely
+from geo_parts import joined
 from numpy.typing import NDArray
 
 from pu_geo.geo.export import report_map
 from pu_geo.geo.export.report_map import MapPicture, draw_map, round_length
-from pu_geo.geo.raster.quicklooks import NO_DATA_GREY
-from pu_geo.records import DamageMap, Grid
+from pu_geo.geo.raster.quicklooks import NO_DATA_GREY, build_pyramid
+from pu_geo.records import DamageMap, Grid, Scene
 
 X, Y = 500_000.0, 4_600_000.0  # upper left corner; on the central meridian of zone 33
 GRID = Grid("EPSG:32633", "", (0.5, 0.0, X, 0.0, -0.5, Y), 800, 400, 0.5)  # 400 m x 200 m: 0.25 m per pixel of the map
@@ -43,7 +44,7 @@ def pixels(found: MapPicture) -> NDArray[np.uint8]:
 def test_a_building_is_drawn_where_it_stands(tmp_path: Path) -> None:
     found = draw([(box(100, 60), "confirmed")])
     assert (found.width, found.height, found.m_per_px) == (1600, 800, pytest.approx(0.25))
-    assert (found.media_type, found.cell_m, found.has_scene) == ("image/png", None, False)
+    assert (found.media_type, found.has_scene) == ("image/png", False)
     colored = (pixels(found) < 128).any(axis=2)
     rows, columns = np.nonzero(colored)
     # 100 to 120 m right and 60 to 80 m down at 0.25 m: columns 400 to 479, rows 240 to 319, and half a line around
@@ -76,15 +77,21 @@ def test_yards_stay_open_and_parts_small_ones_and_those_that_reach_far_out_are_d
     assert 36 <= (picture == CONFIRMED).all(axis=2).sum() <= 81  # a square of about seven pixels
 
 
-@pytest.mark.parametrize("most", [0, 3], ids=["cells", "outlines"])
-def test_shapes_off_the_map_are_left_out(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    monkeypatch.setattr(report_map, "MOST_OUTLINES", most)
+def test_shapes_off_the_map_are_left_out_and_of_many_buildings_only_what_matters_is_drawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     far, nothing = box(1e7, 0), shapely.Polygon()
     broken = shapely.transform(box(0, 0), lambda xy: xy * math.inf)
     found = draw([(far, "flagged"), (nothing, "flagged"), (broken, "flagged")])
     assert (pixels(found) == WHITE).all()
-    if most:
-        assert [row.words for row in found.legend] == ["Flagged by score: 3"]
+    assert [row.words for row in found.legend] == ["Flagged by score: 3"]
+    monkeypatch.setattr(report_map, "MOST_OUTLINES", 2)
+    found = draw([(box(100, 60), "confirmed"), (box(200, 60), "below"), (box(300, 60), "not_assessed")])
+    picture = pixels(found)
+    assert tuple(picture[280, 440]) == CONFIRMED
+    assert (picture[230:330, 790:890] == WHITE).all()
+    assert (picture[250:310, 1210:1270] != WHITE).any()
+    assert ["not drawn" in row.words for row in found.legend] == [False, False, True]
 
 
 def test_the_map_is_square_on_the_ground_and_its_arrow_points_to_true_north() -> None:
@@ -106,68 +113,46 @@ def test_the_map_is_square_on_the_ground_and_its_arrow_points_to_true_north() ->
     assert abs(draw([], south_polar).north_deg) == pytest.approx(90, abs=0.2)  # at 90 degrees east, north is to the right
 
 
-def pyramid(folder: Path, levels: list[NDArray[np.uint8]], width: int, height: int) -> Path:
-    """Write pictures [h, w, 3], the coarsest first, as tiles of 256 pixels; tiles that are all 0 are left out."""
-    for zoom, picture in enumerate(levels):
-        for x in range(0, picture.shape[1], 256):
-            for y in range(0, picture.shape[0], 256):
-                tile = np.full((256, 256, 3), NO_DATA_GREY, np.uint8)
-                part = picture[y : y + 256, x : x + 256]
-                tile[: part.shape[0], : part.shape[1]] = part
-                path = folder / str(zoom) / str(x // 256) / f"{y // 256}.jpg"
-                path.parent.mkdir(parents=True, exist_ok=True)
-                if part.any():
-                    path.write_bytes(cv2.imencode(".jpg", tile)[1].tobytes())
-    resolutions = [2**zoom for zoom in range(len(levels))][::-1]
-    facts = {"tile_px": 256, "max_zoom": len(levels) - 1, "width": width, "height": height, "resolutions": resolutions}
-    (folder / "pyramid.json").write_text(json.dumps(facts))
-    return folder
+@pytest.fixture
+def tiles(make_scene: Callable[..., Scene], tmp_path: Path) -> Callable[..., Path]:
+    """Write a picture [h, w, 3] as map tiles; it holds no data where it is 0."""
+
+    def write(picture: NDArray[np.uint8]) -> Path:
+        with joined(make_scene("post", picture.transpose(2, 0, 1), nodata=0)) as mosaic:
+            build_pyramid(mosaic, folder := tmp_path / f"{len(picture)}")
+        return folder
+
+    return write
 
 
-def test_the_scene_lies_under_the_buildings_in_grey(tmp_path: Path) -> None:
-    scene = np.full((400, 800, 3), 90, np.uint8)
-    scene[120:160, 200:240] = (40, 90, 200)  # where a building of 20 m stands
+def ground(gray: int) -> NDArray[np.uint8]:
+    """Ground of 400 x 800 pixels that is nearly even; what is wholly so would count as without data."""
+    return np.random.default_rng(0).integers(gray - 2, gray + 3, (400, 800, 1), dtype=np.uint8).repeat(3, axis=2)
+
+
+def test_the_scene_lies_under_the_buildings_in_grey(tiles: Callable[..., Path]) -> None:
+    scene = ground(90)
+    scene[120:160, 200:240] = (200, 90, 40)  # where a building of 20 m stands
     scene[:, 400:] = np.random.default_rng(0).integers(100, 200, (400, 400, 1))
-    found = draw([], background=pyramid(tmp_path / "a", [scene[::4, ::4], scene[::2, ::2], scene], 800, 400))
+    found = draw([], background=tiles(scene))
     picture = pixels(found).astype(int)
     assert (found.media_type, found.has_scene, picture.shape) == ("image/jpeg", True, (800, 1600, 3))
     assert np.ptp(picture, axis=2).max() <= 6
     assert picture[280, 440, 0] - picture[280, 300, 0] > 5  # twice as many pixels as the grid: columns 400 to 480
     assert abs(picture[280, 395, 0] - picture[280, 300, 0]) < 5
     with pytest.raises(ValueError, match="800 x 399"):  # it is of another grid
-        draw([], background=pyramid(tmp_path / "b", [np.ones((4, 8, 3), np.uint8)], 800, 399))
+        draw([], background=tiles(scene[:399]))
 
 
-def test_the_map_is_white_where_there_is_no_scene(tmp_path: Path) -> None:
-    scene = np.full((400, 800, 3), 120, np.uint8)
-    scene[:, 100:200] = NO_DATA_GREY
-    scene[:256, 256:512] = 0  # this tile is not written
+def test_the_map_is_white_where_there_is_no_scene(tiles: Callable[..., Path]) -> None:
+    scene = ground(120)
+    scene[:, 100:200] = scene[:256, 256:512] = 0  # of the second a whole tile, which is not written
     scene[5, 5] = NO_DATA_GREY  # a dark pixel is no gap
-    picture = pixels(draw([], background=pyramid(tmp_path, [scene[::4, ::4], scene[::2, ::2], scene], 800, 400)))
+    picture = pixels(draw([], background=tiles(scene)))
     assert picture[300, 300].min() > 250
     assert picture[300, 800].min() > 250
     assert picture[300, 150].max() < 245
     assert picture[10, 10].max() < 245
-
-
-def test_many_buildings_become_cells_with_their_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report_map, "MOST_OUTLINES", 15)
-    grid = replace(GRID, transform=(5.0, 0.0, X, 0.0, -5.0, Y))  # 4000 m x 2000 m: 2.5 m per pixel, cells of 50 m, 20 pixels
-    ten = [(box(110 + i, 110, 1), "flagged") for i in range(9)] + [(box(130, 130, 1), "confirmed")]
-    one = [(box(210, 110, 1), "high_precision"), (box(215, 110, 1), "below"), (box(220, 110, 1), "not_assessed")]
-    rest = [(box(310, 110, 1), "below"), (box(410, 110, 1), "not_assessed"), (box(-90, 110, 1), "flagged")]
-    found = draw([*ten, *one, *rest], grid)
-    assert found.cell_m == 50.0
-    counts = ["0", "1–2", "3–4", "5–6", "7–10"]
-    assert [row.words for row in found.legend] == [*counts, "none assessed: nothing is known"]
-    picture, color = pixels(found), {row.words: tuple(bytes.fromhex(row.color[1:])) for row in found.legend}
-    assert tuple(picture[50, 50]) == color["7–10"]
-    assert tuple(picture[50, 90]) == color["1–2"]
-    assert tuple(picture[50, 130]) == color["0"]
-    assert tuple(picture[50, 10]) == WHITE
-    assert len(np.unique(picture[42:58, 162:178].reshape(-1, 3), axis=0)) == 2  # hatched
-    assert (picture[40:60, 40:60] == color["7–10"]).all()
-    assert tuple(picture[50, 38]) == WHITE
 
 
 @pytest.mark.parametrize(

@@ -62,14 +62,13 @@ def test_a_huge_white_roof_is_no_cloud_for_it_ends_at_its_edge(look: Look, width
     assert not look(under_clouds(town(SIDE), cv2.GaussianBlur(roof, (0, 0), 1.0))).is_cloud.any()
 
 
-def test_shares_of_windows_are_interpolated_between_cells_and_points_are_under_cloud_where_their_cell_is() -> None:
+def test_a_box_that_reaches_into_a_cell_touches_its_cloud_and_points_are_under_it() -> None:
     cells = np.zeros((4, 4), dtype=bool)
     cells[1, 2] = True  # grid pixels 20..30 across, 10..20 down
-    windows = np.array(
-        [[20, 10, 10, 10], [15, 10, 10, 10], [0, 0, 40, 40], [25, 15, 10, 10], [-30, 0, 20, 20], [35, 35, 20, 20]]
+    boxes = np.array(
+        [[20, 10, 30, 20], [15, 10, 21, 20], [0, 0, 40, 40], [30, 10, 40, 20], [-30, 0, -10, 20], [35, 35, 55, 55]]
     )
-    # by hand: all; the right half; 100 of 1600; a quarter; outside twice
-    np.testing.assert_allclose(CloudCells(cells, 10).shares(windows.astype(float)), [1, 0.5, 1 / 16, 0.25, 0, 0], atol=1e-6)
+    assert CloudCells(cells, 10).touched(boxes.astype(float)).tolist() == [True, True, True, False, False, False]
     at = CloudCells(cells, 10).at(np.array([-1.0, 15.0, 20.0, 29.9, 99.0]), np.array([-5.0, 12.0, 25.0]))
     np.testing.assert_array_equal(at, [[False] * 5, [False, False, True, True, False], [False] * 5])
 

@@ -49,7 +49,8 @@ def noise(bands: int, seed: int = 0) -> NDArray[np.float32]:
 
 def values_of(scene: Scene, grid: Grid) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     with Mosaic([scene], grid) as mosaic:
-        return mosaic.read_values(0, 0, WIDTH, HEIGHT)
+        values, shown = mosaic.read_values(0, 0, WIDTH, HEIGHT)
+        return values, shown > 0
 
 
 def test_values_are_samples_and_amplitudes_are_decibels(layer: Make, grid: Grid) -> None:
@@ -78,8 +79,8 @@ def test_a_band_without_data_leaves_no_number_also_where_the_layer_is_warped(
     path = write_tif("odd", data, place, **({} if written is None else {"nodata": written}))
     scene = describe_layer(path, "elevation", nodata=named)
     with Mosaic([replace(scene, stretch=((-40, 40), (-40, 40)))], grid) as mosaic:
-        values, valid = mosaic.read_values(0, 0, WIDTH, HEIGHT)
-        picture, _ = mosaic.read(0, 0, WIDTH, HEIGHT)
+        values, _ = mosaic.read_values(0, 0, WIDTH, HEIGHT)
+        picture, valid = mosaic.read(0, 0, WIDTH, HEIGHT)
     assert valid[5:-5, 5:38].all()
     assert not valid[:, 42:].any()
     assert values[:, valid].min() >= 1  # nothing is mixed with the hole

@@ -223,7 +223,7 @@ def test_nothing_but_the_file_is_touched(
     path = BAITS[name](home, lures)
     before, _, already = snapshot(tmp_path), watch.touched(), len(server.asked)
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    ends = {outcome(lambda: in_child.describe(path, "post", "a")), outcome(lambda: in_child.read_footprints(path, GRID))}
+    ends = {outcome(lambda: next(in_child.describe_each([path]))), outcome(lambda: in_child.read_footprints(path, GRID))}
     assert watch.touched() == []
     assert server.asked[already:] == []
     after = snapshot(tmp_path)

@@ -47,17 +47,16 @@ def outlines(n: int) -> list[tuple[object, dict[str, object]]]:
 @pytest.mark.parametrize(("dtype", "bands"), [("uint16", (4, 2, 1)), ("float32", None)])
 def test_a_scene_is_described_as_without_a_child(write_tif: Write, dtype: str, bands: tuple[int, int, int] | None) -> None:
     path = write_tif("a", picture(4, dtype), alpha="NO", photometric="MINISBLACK")
-    expected = scene_files.describe(path, "pre", "pre-7", bands=bands)
-    found = in_child.describe(path, "pre", "pre-7", bands=bands)
+    expected = scene_files.describe(path, "post", "", bands=bands)
+    (found,) = in_child.describe_each([path], bands=bands)
     assert found == expected
     assert [type(value) for value in vars(found).values()] == [type(value) for value in vars(expected).values()]
-    assert in_child.describe(path, "pre", "pre-7", "2020-01-02", bands=bands).date == "2020-01-02"
 
 
 def test_footprints_are_read_as_without_a_child(write_json: Write) -> None:
     path = write_json(outlines(5), crs=CRS_MEMBER)
-    expected = footprints.read_footprints(path, GRID, source="osm")
-    found = in_child.read_footprints(path, GRID, source="osm")
+    expected = footprints.read_footprints(path, GRID)
+    found = in_child.read_footprints(path, GRID)
     for name, value in vars(expected).items():
         if isinstance(value, np.ndarray):
             assert getattr(found, name).dtype == value.dtype
@@ -71,7 +70,7 @@ def test_footprints_are_read_as_without_a_child(write_json: Write) -> None:
 def test_a_refusal_comes_over_whole(write_tif: Write, write_json: Write) -> None:
     tif, point = write_tif("a", picture(2)), write_json([({"type": "Point", "coordinates": [1, 2]}, {})])
     for here, there in (
-        (lambda: scene_files.describe(tif, "post", "a"), lambda: in_child.describe(tif, "post", "a")),
+        (lambda: scene_files.describe(tif, "post", "a"), lambda: next(in_child.describe_each([tif]))),
         (lambda: footprints.read_footprints(point, GRID), lambda: in_child.read_footprints(point, GRID)),
     ):
         with pytest.raises(PuGeoError) as wanted:
@@ -126,13 +125,13 @@ def test_places_of_labels_come_in_order_with_refusals_among_them(tmp_path: Path,
 
 def test_a_name_that_is_not_unicode_is_refused_in_words(write_tif: Write, tmp_path: Path) -> None:
     ours = write_tif("häuser 家", picture())
-    assert in_child.describe(ours, "post", "a").path == str(ours)
+    assert next(in_child.describe_each([ours])).path == str(ours)
     name = tmp_path / os.fsdecode(b"h\xe4user.tif")
     try:
         shutil.copyfile(ours, name)
     except OSError:
         pytest.skip("file names must be Unicode here")
-    for read in (lambda: in_child.describe(name, "post", "a"), lambda: in_child.describe_footprints(name)):
+    for read in (lambda: next(in_child.describe_each([name])), lambda: in_child.describe_footprints(name)):
         with pytest.raises(PuGeoError, match=r"h\\udce4user\.tif") as refused:
             read()
         assert refused.value.problem.isprintable()
@@ -177,7 +176,7 @@ def test_whatever_ends_the_child_becomes_a_refusal(
         monkeypatch.setattr(in_child, "FOOTPRINTS", replace(in_child.FOOTPRINTS, seconds=0.5))
     scene, outline = write_tif("a", picture()), write_json(outlines(1))
     with pytest.raises(ImageryError, match=r"a\.tif") as refused:
-        in_child.describe(scene, "post", "a")
+        next(in_child.describe_each([scene]))
     assert refused.value.kind == scene_kind
     assert words in refused.value.problem or "sleep" in code
     with pytest.raises(FootprintError, match=r"f\.geojson") as refused_too:
@@ -196,7 +195,7 @@ def test_what_a_child_says_without_end_is_not_taken_into_memory(
     assert refused.value.kind == "size"
     child("head -c 100000000 /dev/zero | tr '\\0' x >&2; echo >&2; echo 'the end' >&2; exit 1")
     with pytest.raises(ImageryError, match="the end"):
-        in_child.describe(write_tif("a", picture()), "post", "a")
+        next(in_child.describe_each([write_tif("a", picture())]))
 
 
 @not_on_windows

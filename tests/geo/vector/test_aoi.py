@@ -42,16 +42,16 @@ def test_the_same_area_comes_of_every_way_to_type_it(text: str) -> None:
     [
         ("1, 2, 3", "parse", "no area"),
         ("POINT (0 0)", "parse", "no area"),
-        ("POLYGON ((0 0, 1 1, 0 0))", "empty", "no inside"),
+        ("POLYGON ((0 0, 1 1, 0 0))", "empty", "no usable area"),
         ("POLYGON ((0 0, nan 1, 1 1, 0 0))", "parse", "no area"),
         ("GEOMETRYCOLLECTION (" * 1000, "parse", "no area"),
-        ("1, 2, 1, 3", "empty", "no inside"),
+        ("1, 2, 1, 3", "empty", "no usable area"),
         ("EPSG:999999; 1, 2, 3, 4", "crs", "EPSG:999999"),
         ("499900, 3999900, 500070, 4000100", "bounds", "EPSG:32615;499900"),
-        ("36.14, -93.01, 36.15, -92.99", "bounds", "Did you mean -93.01, 36.14, -92.99, 36.15"),
+        ("36.14, -93.01, 36.15, -92.99", "bounds", "longitude first"),
         ("10, 50, 11, 51", "outside", "longitude -92.9979"),
         ("1 " * 60_000, "size", "as a file"),
-        ("EPSG:32615;-1e9,-1e9,1e9,1e9", "bounds", ""),
+        ("EPSG:32615;-1e9,-1e9,1e9,1e9", "parse", "on the Earth"),
     ],
 )
 def test_what_is_no_area_is_refused_with_what_to_write(text: str, kind: str, word: str) -> None:
@@ -59,6 +59,11 @@ def test_what_is_no_area_is_refused_with_what_to_write(text: str, kind: str, wor
         typed_aoi(text, GRID)
     assert caught.value.kind == kind
     assert word in f"{caught.value.problem} {caught.value.hint}"
+
+
+@pytest.mark.parametrize("text", ["-98, 30, -88, 42", "-130, 20, -60, 50", "EPSG:3857;-12e6,3e6,-8e6,6e6"])
+def test_a_box_as_large_as_a_country_holds_what_lies_in_it(text: str) -> None:
+    assert shapely.from_wkb(typed_aoi(text, GRID)).contains(BOX)
 
 
 def test_a_box_over_the_antimeridian_finds_a_grid_there() -> None:
