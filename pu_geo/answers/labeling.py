@@ -209,18 +209,15 @@ def label_all(
     """Label buildings in one act, which one undo takes back; return how many.
 
     Args:
-        details: of each answer, as `LabelOp` has them. Without "grade", buildings that are graded already keep their grade,
-            and without types of damage those that have some keep them.
+        details: of each answer, as `LabelOp` has them. A grade and types of damage that are not named here stay where
+            buildings have them.
 
     Raises:
         ProjectError: if one of them could not be labeled; the others are.
     """
     act = f"act-{uuid.uuid4()}"
     operations = [LabelOp(f"{act}-{i}", building, label, act, **details) for i, building in enumerate(building_ids)]
-    if "grade" not in details:
-        operations = store.call(layout, labels.keep_grades, operations)
-    if not {"damage_types", "absent_types"} & details.keys():
-        operations = store.call(layout, labels.keep_types, operations)
+    operations = store.call(layout, labels.keep_details, operations, but=details.keys())
     acks = apply_operations(layout, operations, analyst=analyst, screen=screen)
     wrong = [ack.error for ack in acks if ack.error]
     if wrong:

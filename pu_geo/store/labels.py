@@ -27,7 +27,7 @@ import numpy as np
 from pu_geo.errors import LabelError
 from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
 from pu_geo.store import grades
-from pu_geo.store.contents import any_removed, building_ids, has_building
+from pu_geo.store.contents import any_removed, building_ids
 from pu_geo.store.grades import Grade
 from pu_geo.store.journal import last_event as last_event
 from pu_geo.store.store import now, project_id, transaction
@@ -115,7 +115,8 @@ def _store_labels(db: sqlite3.Connection, ops: Sequence[LabelOp], analyst: str, 
 def _problem(db: sqlite3.Connection, op: LabelOp, here: Collection[str], scale: Sequence[Grade]) -> str | None:
     """Return what is wrong with a label, in words; None if nothing is."""
     is_here = isinstance(op.building_id, str) and op.building_id in here
-    if wrong := op.problem(details=False) or (None if is_here else _not_here(op)) or op.problem_of_details():
+    not_here = None if is_here else f"building {op.building_id!r} is not in this project."
+    if wrong := op.problem(details=False) or not_here or op.problem_of_details():
         return wrong
     return grades.unknown_words(db, op.grade) if op.grade and grades.find(scale, op.grade) is None else None
 
@@ -138,41 +139,28 @@ def _store_step(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str) 
     return Ack(op.op, last_event(db) if number is None else int(number))
 
 
-def keep_grades(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]:
-    """Return operations that mark many buildings damaged with the grades that stand, where they give none themselves."""
-    standing = {building: event.grade for building, event in current(db).items() if event.grade}
-    known = {one.id for one in grades.known(db)}
-    return [
-        replace(op, grade=grade)
-        if op.label == "positive" and not op.grade and (grade := standing.get(op.building_id, "")) in known
-        else op
-        for op in ops
-    ]
+def keep_details(db: sqlite3.Connection, ops: Sequence[LabelOp], but: Collection[str] = ()) -> list[LabelOp]:
+    """Return operations that call buildings damaged with the grade and the damage types that stand, where they name none.
 
+    The types that a building has and those that it has not are kept each by itself, without what an operation says
+    otherwise. Types of an audit's answer stay with answers of audits: they would be learned from otherwise.
 
-def keep_types(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]:
-    """Return operations that mark many buildings damaged with the damage types that stand, where they name none themselves.
-
-    Types of an audit's answer stay with it: they would be learned from otherwise.
+    Args:
+        but: of "grade", "damage_types" and "absent_types" those that are not kept.
     """
-    standing = {
-        building: event for building, event in current(db).items() if event.label == "positive" and event.shown != "audit"
-    }
+    standing, known = current(db), {one.id for one in grades.known(db)}
     return [
-        replace(op, damage_types=known.damage_types, absent_types=known.absent_types)
-        if op.label == "positive" and not op.damage_types and not op.absent_types and (known := standing.get(op.building_id))
-        else op
+        _with_kept(op, standing[op.building_id], known, but) if op.label == "positive" and op.building_id in standing else op
         for op in ops
     ]
 
 
-def unknown_building(db: sqlite3.Connection, op: LabelOp) -> str | None:
-    """Return that a project has no such building, in words; None if it has."""
-    return None if is_text(op.building_id, 1, NEWEST) and has_building(db, op.building_id) else _not_here(op)
-
-
-def _not_here(op: LabelOp) -> str:
-    return f"building {op.building_id!r} is not in this project."
+def _with_kept(op: LabelOp, standing: LabelEvent, known: Collection[str], but: Collection[str]) -> LabelOp:
+    kept: dict[str, Any] = {"grade": standing.grade} if standing.grade in known else {}
+    if standing.label == "positive" and (standing.shown == "audit") == (op.shown == "audit"):
+        kept["damage_types"] = tuple(one for one in standing.damage_types if one not in op.absent_types)
+        kept["absent_types"] = tuple(one for one in standing.absent_types if one not in op.damage_types)
+    return replace(op, **{name: value for name, value in kept.items() if name not in but and not getattr(op, name)})
 
 
 def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, act: str | None = None) -> list[LabelEvent]:
@@ -186,14 +174,10 @@ def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, act: str
     Returns:
         The events added (none if there is nothing to undo). A replayed `op` adds nothing and returns what it added first.
     """
-    return _step(db, op, analyst=analyst, screen=screen, kind="undo", only=act)
-
-
-def _step(
-    db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str, only: str | None = None
-) -> list[LabelEvent]:
     with transaction(db):
-        return _events_of_act(db, _take_step(db, op, analyst=analyst, screen=screen, kind=kind, only=only))
+        step = _take_step(db, op, analyst=analyst, screen=screen, kind="undo", only=act)
+        added = db.execute("SELECT event FROM label_event WHERE act = ?", (step,))
+        return _events(db, [event for (event,) in added])
 
 
 def _take_step(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str, only: str | None = None) -> str:
@@ -395,35 +379,6 @@ def all_undone(db: sqlite3.Connection) -> set[int]:
     return undone(db.execute(steps).fetchall())
 
 
-def last_standing(
-    db: sqlite3.Connection,
-    building_id: str,
-    *,
-    at: int = NEWEST,
-    step: tuple[int, str] | None = None,
-    outside_audits: bool = False,
-) -> LabelEvent | None:
-    """Return the last answer that stands on a building, whoever gave it, as things stood after event `at`.
-
-    Args:
-        step: (event, "undo" or "redo") that is about to be stored, and counts already.
-        outside_audits: pass over the answers of audits. Clearing a building is no answer: it ends all before it.
-    """
-    rows = db.execute(
-        "SELECT event, undoes, ifnull(origin_kind, kind), shown = 'audit' AND label <> 'cleared' FROM label_event "
-        "WHERE building_id = ? AND event <= ? ORDER BY event",
-        (building_id, at),
-    ).fetchall()
-    steps = [(event, target, kind) for event, target, kind, _ in rows if target is not None]
-    if step:
-        steps.append((NEWEST, *step))
-    gone = undone(steps)
-    for event, target, _, is_audit in reversed(rows):
-        if target is None and event not in gone and not (outside_audits and is_audit):
-            return event_of(db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.event = ?", (event,)).fetchone())
-    return None
-
-
 def last_of(db: sqlite3.Connection, building_id: str) -> tuple[str, str]:
     """Return the act of a building's newest event, and who made it; empty texts where there is none."""
     found = db.execute(
@@ -446,11 +401,6 @@ def stands(db: sqlite3.Connection, acts: Collection[str]) -> set[str]:
 def _events(db: sqlite3.Connection, numbers: Collection[int]) -> list[LabelEvent]:
     query = f"SELECT {COLUMNS} FROM label_event a WHERE a.event IN (SELECT value FROM json_each(?)) ORDER BY a.event"
     return [event_of(row) for row in db.execute(query, (json.dumps(list(numbers)),))]
-
-
-def _events_of_act(db: sqlite3.Connection, act: str) -> list[LabelEvent]:
-    rows = db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.act = ? ORDER BY event", (act,))
-    return [event_of(row) for row in rows]
 
 
 class Moment(NamedTuple):
@@ -490,14 +440,12 @@ class _Standing:
 
     Attributes:
         answers: building id -> its deciding answer, by building id.
-        labels: the same buildings' labels.
         taught: what methods learn of buildings whose deciding answer is an audit's, as far as it was asked for.
     """
 
     event: int
     op: str
     answers: dict[str, LabelEvent]
-    labels: dict[str, Label]
     taught: dict[str, LabelEvent | None] = field(default_factory=dict)
 
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
@@ -507,13 +455,11 @@ class _Standing:
             self.taught.pop(building, None)
             if label == "cleared":
                 self.answers.pop(building, None)
-                self.labels.pop(building, None)
             else:
                 n_new += building not in self.answers
-                self.answers[building], self.labels[building] = event_of(row), label
+                self.answers[building] = event_of(row)
         if n_new and (order := sorted(self.answers)) != list(self.answers):
             self.answers = {building: self.answers[building] for building in order}
-            self.labels = {building: self.labels[building] for building in order}
 
 
 _MOST_PROJECTS = 4  # whose standing answers are kept in memory, about 60 MB of 100,000 labeled buildings
@@ -542,7 +488,7 @@ def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing |
         key = path, path.stat().st_ino, project_id(db)
         found = _standing.pop(key, None)
         if found is None or found.op != _op_of(db, found.event):
-            found = _Standing(last, _op_of(db, last), {}, {})
+            found = _Standing(last, _op_of(db, last), {})
             rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_DECIDING_IN_ORDER}", (last,))
         else:
             rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_SINCE}", (found.event, last))
@@ -585,28 +531,17 @@ def current(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label
         else:
             rows = db.execute(f"SELECT {COLUMNS} {_DECIDING}", (last_event(db) if at is None else at,))
             found = {row[2]: event_of(row) for row in rows}
-    return _of_buildings_here(db, found) if at is None else found
+    if at is not None or not any_removed(db):
+        return found
+    here = set(building_ids(db))
+    return {building: event for building, event in found.items() if building in here}
 
 
 def current_labels(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label]:
     """Return building id -> label for every building that carries one, by building id; of the same buildings as
     `current`.
     """
-    with _standing_at(db, at) as standing:
-        if standing is not None:
-            found: dict[str, Label] = dict(standing.labels)
-        else:
-            rows = db.execute(f"SELECT e.building_id, e.label {_DECIDING}", (last_event(db) if at is None else at,))
-            found = dict(rows.fetchall())
-    return _of_buildings_here(db, found) if at is None else found
-
-
-def _of_buildings_here(db: sqlite3.Connection, found: dict[str, Value]) -> dict[str, Value]:
-    """Leave out buildings whose footprints were removed; in most projects none ever were, and nothing is read."""
-    if not any_removed(db):
-        return found
-    here = set(building_ids(db))
-    return {building: value for building, value in found.items() if building in here}
+    return {building: one.label for building, one in current(db, at=at).items()}
 
 
 def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, LabelEvent]:
@@ -661,9 +596,19 @@ def taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
 
 
 def _outside_audits(db: sqlite3.Connection, event: LabelEvent, at: int) -> LabelEvent | None:
-    """Return the answer from before an audit's that stands and is no audit's; None where there is none."""
-    other = last_standing(db, event.building_id, at=at, outside_audits=True)
-    return None if other is None or other.label == "cleared" or other.event > event.event else other
+    """Return the answer from before an audit's that stands and is no audit's; None where there is none.
+
+    Clearing a building is no answer: it ends all before it.
+    """
+    rows = db.execute(
+        "SELECT event, undoes, ifnull(origin_kind, kind), shown = 'audit' AND label <> 'cleared' FROM label_event "
+        "WHERE building_id = ? AND event <= ? ORDER BY event",
+        (event.building_id, at),
+    ).fetchall()
+    gone = undone((number, target, kind) for number, target, kind, _ in rows if target is not None)
+    others = (n for n, target, _, is_audit in reversed(rows) if target is None and n not in gone and not is_audit)
+    found = _events(db, [next(others, 0)])
+    return found[0] if found and found[0].label != "cleared" and found[0].event < event.event else None
 
 
 class Audit(NamedTuple):

@@ -25,7 +25,8 @@ def undo(db: Connection, op: str, analyst: str = "ann", **more: str) -> list[lab
 
 
 def redo(db: Connection, op: str, analyst: str = "ann") -> list[labels.LabelEvent]:
-    return labels._step(db, op, analyst=analyst, screen="map", kind="redo")
+    ack = labels.append(db, [LabelOp(op, step="redo")], analyst=analyst, screen="map")[0]
+    return labels._events(db, [ack.event or 0])
 
 
 def test_replayed_operations_get_their_old_event_and_store_nothing(db: Connection) -> None:
