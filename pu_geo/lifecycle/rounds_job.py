@@ -18,7 +18,6 @@ from pu_geo.scenes.chip_job import chip
 from pu_geo.scenes.layers_job import take_over
 from pu_geo.scenes.scenes_job import add_scenes
 from pu_geo.store import aoi, contents, grades, labels, population, rounds, runs, store, versions
-from pu_geo.store.chosen import reasons_by_chips
 from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import Layout, find_project
 from pu_geo.store.rounds import PastAnswer, Round
@@ -166,7 +165,7 @@ def _last_map(before: Layout) -> tuple[str, dict[str, str], dict[str, float | No
         rows = zip(state["building_id"], state["not_assessed_reason"], strict=True)
         known = {building: None if why else scores.get(building) for building, why in rows}
         return published[0]["version"], dict(zip(state["building_id"], state["damage_binary"], strict=True)), known
-    chosen = store.call(before, runs.settle, before, lambda facts: reasons_by_chips(before, facts))
+    chosen = store.call(before, runs.settle, before)
     if chosen is None:
         return "", {}, {}
     shown = build_damage_map(before, chosen.run_id, None)
