@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Collection
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 
 from pu_geo.errors import ProjectError, writing
@@ -68,6 +69,12 @@ def folder_to_make(layout: Layout, named: str, example: str) -> Path:
     if folder.exists():
         raise ProjectError(f"{folder} exists already; nothing was made.", "Name a folder that is not there yet.")
     return folder
+
+
+def free_folder(folder: Path) -> Path:
+    """Return a folder that is not there yet: joplin.pugeo, joplin-2.pugeo, ..."""
+    others = (folder.with_name(f"{folder.stem}-{number}{folder.suffix}") for number in count(2))
+    return next(one for one in chain([folder], others) if not one.exists())
 
 
 def copy_files(layout: Layout, made: Layout, without: Collection[Path] = (), linked: Collection[Path] = ()) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pu_geo import jobs
 from pu_geo.errors import LabelError, ProjectError, writing
 from pu_geo.files import atomic_write, make_folder, move_path, to_change
-from pu_geo.lifecycle.copying import copy_files, folder_to_make
+from pu_geo.lifecycle.copying import copy_files, folder_to_make, free_folder
 from pu_geo.spreadsheets import guarded
 from pu_geo.store import backups, contents, history, in_use, journal, labels, removals, runs, schema, store, swap
 from pu_geo.store.backups import Backup
@@ -128,11 +128,7 @@ def backup_of(layout: Layout, named: str | None) -> Backup:
 
 def restored_folder(layout: Layout) -> Path:
     """Return a folder beside a project that is not there yet: joplin-restored.pugeo, joplin-restored-2.pugeo, ..."""
-    number, folder = 1, layout.folder.with_name(f"{layout.folder.stem}-restored{SUFFIX}")
-    while folder.exists():
-        number += 1
-        folder = layout.folder.with_name(f"{layout.folder.stem}-restored-{number}{SUFFIX}")
-    return folder
+    return free_folder(layout.folder.with_name(f"{layout.folder.stem}-restored{SUFFIX}"))
 
 
 def restore(layout: Layout, named: str | None = None, *, to: str | None = None) -> Restored:

@@ -107,11 +107,13 @@ def is_missing(maker: Mapping[str, Any], facts: Mapping[str, Any]) -> NDArray[np
         facts: of the chip set.
     """
     views = views_of(maker)
-    if not views:
-        return None
-    row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
-    each = contents.is_missing(facts)
-    return np.stack([each[[row[part] for part in view.name.split("+")]].any(axis=0) for view in views])
+    return _lacks([view.name for view in views], facts) if views else None
+
+
+def _lacks(names: Sequence[str], facts: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return which buildings lack which of some views or sums of views, such as "pre+post", bool [len(names), N]."""
+    row, each = {view.name: k for k, view in enumerate(contents.views_of(facts))}, contents.is_missing(facts)
+    return np.stack([each[[row[part] for part in name.split("+")]].any(axis=0) for name in names])
 
 
 def lacking_words(maker: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -152,13 +154,9 @@ def lacks_all(names: Sequence[str], facts: Mapping[str, Any]) -> NDArray[np.bool
             over.
         facts: of the chip set.
     """
-    row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
-    known = [parts for name in names if row.keys() >= set(parts := name.split("+"))]
-    if not known:
-        return np.zeros(len(facts["building_ids"]), np.bool_)
-    each = contents.is_missing(facts)
-    found: NDArray[np.bool_] = np.all([each[[row[part] for part in parts]].any(axis=0) for parts in known], axis=0)
-    return found
+    there = {view.name for view in contents.views_of(facts)}
+    known = [name for name in names if there.issuperset(name.split("+"))]
+    return _lacks(known, facts).all(axis=0) if known else np.zeros(len(facts["building_ids"]), np.bool_)
 
 
 def without_layers(run: RunFacts, facts: Mapping[str, Any]) -> NDArray[np.bool_]:

@@ -611,38 +611,21 @@ def _outside_audits(db: sqlite3.Connection, event: LabelEvent, at: int) -> Label
     return found[0] if found and found[0].label != "cleared" and found[0].event < event.event else None
 
 
-class Audit(NamedTuple):
-    """One answer of an audit; `inclusion` is the probability, (0, 1], with which the building was drawn."""
-
-    building_id: str
-    label: Label
-    inclusion: float
-    analyst: str
-    event: int
-
-
-def audits(db: sqlite3.Connection) -> list[Audit]:
-    """Return the last standing audit answer of each building, in the order in which they were given.
+def audit_answers(db: sqlite3.Connection) -> dict[str, LabelEvent]:
+    """Return building id -> its last standing audit answer, in the order in which they were given.
 
     A later answer outside the audit changes the building's label but not the sample; only clearing the building, or undo,
     takes an audit answer out of it.
     """
     gone = all_undone(db)
-    last: dict[str, tuple[str, Audit]] = {}
-    for shown, *row in db.execute(
-        "SELECT shown, building_id, label, inclusion, analyst, event FROM label_event "
-        "WHERE undoes IS NULL AND (shown = 'audit' OR label = 'cleared') ORDER BY event"
-    ):
-        found = Audit(*row)
-        if found.event not in gone:
-            last.pop(found.building_id, None)
-            last[found.building_id] = (shown, found)
-    return [found for shown, found in last.values() if shown == "audit" and found.label != "cleared"]
-
-
-def audit_answers(db: sqlite3.Connection) -> dict[str, LabelEvent]:
-    """Return building id -> its last standing audit answer, whole; of the same buildings as `audits`."""
-    return {event.building_id: event for event in _events(db, [one.event for one in audits(db)])}
+    last: dict[str, LabelEvent] = {}
+    for event in map(event_of, db.execute(
+        f"SELECT {COLUMNS} FROM label_event a WHERE undoes IS NULL AND (shown = 'audit' OR label = 'cleared') ORDER BY event"
+    )):  # fmt: skip
+        if event.event not in gone:
+            last.pop(event.building_id, None)
+            last[event.building_id] = event
+    return {building: event for building, event in last.items() if event.label != "cleared"}
 
 
 class Given(NamedTuple):
