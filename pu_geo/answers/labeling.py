@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -305,28 +306,18 @@ def simulate(
 
 def label_details(layout: Layout) -> Mapping[str, Mapping[str, object]]:
     """Return building id -> what its answer holds beside its label, for every labeled building."""
-    return {
-        building: _details_of(one.reason, one.damage_types, one.absent_types, one.comment, one.analyst, one.shown, one.grade)
-        for building, one in store.call(layout, labels.current).items()
-    }
+    return {building: _named(_details(one)) for building, one in store.call(layout, labels.current).items()}
+
+
+_details = attrgetter("reason", "damage_types", "absent_types", "comment", "analyst", "shown", "grade")
 
 
 @lru_cache(maxsize=10_000)
-def _details_of(
-    reason: str, damage_types: tuple[str, ...], absent_types: tuple[str, ...], comment: str, by: str, shown: str, grade: str
-) -> Mapping[str, object]:
-    """Return what an answer holds; equal answers share one object, as few kinds of them occur in very many."""
-    return MappingProxyType(
-        {
-            "reason": reason,
-            "damage_types": list(damage_types),
-            "absent_types": list(absent_types),
-            "comment": comment,
-            "by": by,
-            "shown": shown,
-            "grade": grade,
-        }
-    )
+def _named(details: tuple[Any, ...]) -> Mapping[str, object]:
+    """Return what an answer holds by name; equal answers share one object, as few kinds of them occur in very many."""
+    names = ("reason", "damage_types", "absent_types", "comment", "by", "shown", "grade")
+    values = (list(value) if isinstance(value, tuple) else value for value in details)
+    return MappingProxyType(dict(zip(names, values, strict=True)))
 
 
 def damage_types(layout: Layout) -> list[str]:

@@ -105,7 +105,7 @@ def backup_of(layout: Layout, named: str | None) -> Backup:
         return whole
     paths = (Path(named).expanduser().resolve(), layout.backups / named, layout.backups / f"{named}.gpkg")
     path = next((path for path in paths if path.is_file()), None)
-    chosen = next((one for one in found if one.path == path), None) or (backups.read(path) if path else None)
+    chosen = backups.read(path) if path else None
     if chosen is None:
         known = listed([one.path.name for one in found]) or "none"
         raise ProjectError(
@@ -119,7 +119,7 @@ def backup_of(layout: Layout, named: str | None) -> Backup:
             f"Take the newest one that is whole: pu-geo restore {layout.folder}.",
             kind="corrupt",
         )
-    if any(one.project_id != chosen.project_id for one in found[:1]):
+    if found and found[0].project_id != chosen.project_id:
         raise ProjectError(
             f"The backup {chosen.path.name} is of another project than {layout.folder.name}.", "Name a backup of this one."
         )

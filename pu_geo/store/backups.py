@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, TypedDict, get_args
+from typing import Literal, get_args
 
 from pu_geo.errors import OutOfReach, ProjectError
 from pu_geo.files import atomic_write, checked, is_abandoned, make_folder, may_change, remove_path, single
@@ -34,12 +34,6 @@ _RESERVE = 64 * 2**20  # bytes that a backup leaves free: clicks need room too
 _BUSY_S = 20.0
 _SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 _BUSY_STEP_S = 0.25
-
-
-class _Facts(TypedDict):
-    schema: int
-    at_event: int
-    project_id: str
 
 
 @dataclass(frozen=True)
@@ -184,11 +178,14 @@ def _make(layout: Layout, reason: Reason, folder: Path, *, own: bool) -> Backup:
         _copy(layout.gpkg, temporary)
         if wrong := quick_check(temporary):
             raise sqlite3.DatabaseError(wrong)
-        facts = _facts(temporary)
+        with closing(_reading(temporary)) as db:
+            meta = dict(db.execute("SELECT key, value FROM pugeo_meta").fetchall())
+            (at_event,) = db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()
+        made_at = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        n_bytes = temporary.stat().st_size
         made = Backup(
-            path, at.isoformat(timespec="milliseconds").replace("+00:00", "Z"), reason, sha256_of(temporary),
-            n_bytes=temporary.stat().st_size, **facts,
-        )  # fmt: skip
+            path, made_at, reason, sha256_of(temporary), int(meta["schema"]), at_event, n_bytes, str(meta["project_id"])
+        )
     try:
         write_json(path.with_suffix(".json"), {key: value for key, value in asdict(made).items() if key != "path"})
     except BaseException:
@@ -269,13 +266,6 @@ def quick_check(path: Path) -> str:
             return strange
         found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if found == "ok" else " ".join(found.split())
-
-
-def _facts(path: Path) -> _Facts:
-    with closing(_reading(path)) as db:
-        meta = dict(db.execute("SELECT key, value FROM pugeo_meta").fetchall())
-        at_event = db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()[0]
-    return {"schema": int(meta["schema"]), "at_event": int(at_event), "project_id": str(meta["project_id"])}
 
 
 def _reading(path: Path) -> sqlite3.Connection:

@@ -51,8 +51,8 @@ class DamageTypes:
 
     source: str
     kinds: Mapping[int, str]
-    labels: Types | None = None
-    names: tuple[str, ...] = ()
+    labels: Types
+    names: tuple[str, ...]
     is_ordinal: bool = False
     grades: tuple[str, ...] = ()
     n_several: int = 0

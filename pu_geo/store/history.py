@@ -10,7 +10,7 @@ from operator import itemgetter
 
 from pu_geo.records import MAX_NAME, LabelOp, is_text, utc
 from pu_geo.store.journal import Row, last_event
-from pu_geo.store.labels import NEWEST, insert
+from pu_geo.store.labels import NEWEST, insert_all
 
 COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
     **{name: name for name in ("event", "op", "building_id", "label", "reason", "damage_types", "comment", "shown")},
@@ -175,7 +175,7 @@ class ActLog:
                 f"event {event} does not follow from those before: its operation is there twice, or it undoes what is "
                 "undone."
             )
-        insert(db, row)
+        insert_all(db, [row])
         self.add(event, op, who, kind, act, row["undoes"])
         return None
 

@@ -49,9 +49,6 @@ def hold(layout: Layout) -> None:
         ProjectError: of kind "busy" if its database is being replaced right now, or another computer has it open.
     """
     path = layout.path(FILE)
-    known = _held.get(layout.folder)
-    if known is not None and known[1] == _identity(path):
-        return
     with _lock:
         known = _held.get(layout.folder)
         if known is not None and known[1] == _identity(path):

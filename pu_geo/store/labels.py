@@ -288,14 +288,6 @@ def _types_as(types: tuple[str, ...]) -> str:
     return json.dumps(types, ensure_ascii=False)
 
 
-def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
-    """Add one event, given as column -> value; return its number."""
-    marks = ", ".join("?" * len(values))
-    cursor = db.execute(f"INSERT INTO label_event ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
-    _require_stored(cursor, 1)
-    return int(cursor.lastrowid or 0)
-
-
 def insert_all(db: sqlite3.Connection, rows: Sequence[Mapping[str, object]]) -> None:
     """Add events, all given by the same columns in the same order, with their numbers; see `_next_number`.
 
@@ -309,18 +301,13 @@ def insert_all(db: sqlite3.Connection, rows: Sequence[Mapping[str, object]]) -> 
     for first in range(0, len(rows), at_once):
         some = rows[first : first + at_once]
         stored = db.execute(head + ", ".join([marks] * len(some)), [value for row in some for value in row.values()])
-        _require_stored(stored, len(some))
-
-
-def _require_stored(cursor: sqlite3.Cursor, n: int) -> None:
-    """Raise LabelError where the file took fewer rows than it was sent: none of them is acknowledged."""
-    if cursor.rowcount != n:
-        raise LabelError(
-            f"The project's file took {cursor.rowcount} of {n} answers, so none was stored: another program has changed "
-            "the file.",
-            "`pu-geo doctor` names what is odd in it.",
-            kind="corrupt",
-        )
+        if stored.rowcount != len(some):  # none of them is acknowledged
+            raise LabelError(
+                f"The project's file took {stored.rowcount} of {len(some)} answers, so none was stored: another program has "
+                "changed the file.",
+                "`pu-geo doctor` names what is odd in it.",
+                kind="corrupt",
+            )
 
 
 def _next_number(db: sqlite3.Connection) -> int:
@@ -422,12 +409,10 @@ def moment(db: sqlite3.Connection, *, at: int | None = None) -> Moment:
 
 
 _DECIDING = (
-    "FROM (SELECT max(event) AS last FROM label_event WHERE event <= ? GROUP BY building_id) "
+    "FROM (SELECT max(event) AS last FROM label_event WHERE event <= ? GROUP BY building_id ORDER BY last) "
     "JOIN label_event e ON e.event = last JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
     "WHERE e.label <> 'cleared'"
-)
-_DECIDING_IN_ORDER = _DECIDING.replace("GROUP BY building_id", "GROUP BY building_id ORDER BY last")
-"""The same rows in the order in which the file holds them: a million are read in two thirds of the time."""
+)  # in the order in which the file holds them: a million are read in two thirds of the time
 _SINCE = (
     "FROM label_event e JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
     "WHERE e.event > ? AND e.event <= ? ORDER BY e.event"
@@ -470,32 +455,30 @@ _standing_locks: defaultdict[Path, threading.RLock] = defaultdict(
 
 
 @contextmanager
-def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing | None]:
+def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing]:
     """Yield the answers that stand after event `at` (now, if None), read once and then brought up to date by newer events.
 
     The log only grows, so what stood after an event never changes. That the log is the same one is checked by the file, the
-    project and the operation of the last event that was read: a copy may have been put in its place.
-
-    Yields:
-        None where they must be read anew: of an earlier event, and within a transaction, which may be rolled back.
+    project and the operation of the last event that was read: a copy may have been put in its place. Answers after an
+    earlier event, and within a transaction, which may be rolled back, are read anew and not kept.
     """
     path = Path(db.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()[0])
     with _standing_locks[path]:
         last = last_event(db)
-        if not path.is_file() or db.in_transaction or (at is not None and at < last):
-            yield None
-            return
-        key = path, path.stat().st_ino, project_id(db)
+        is_kept = path.is_file() and not db.in_transaction and (at is None or at >= last)
+        key = path, path.stat().st_ino if is_kept else 0, project_id(db)
         found = _standing.pop(key, None)
         if found is None or found.op != _op_of(db, found.event):
-            found = _Standing(last, _op_of(db, last), {})
-            rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_DECIDING_IN_ORDER}", (last,))
+            event = last if is_kept or at is None else at
+            found = _Standing(event, _op_of(db, event), {})
+            rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_DECIDING}", (event,))
         else:
             rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_SINCE}", (found.event, last))
             found.event, found.op = last, _op_of(db, last)
         with _collector_paused():
             found.add(rows)
-        _standing[key] = found
+        if is_kept:
+            _standing[key] = found
         while len(_standing) > _MOST_PROJECTS:
             _standing.popitem(last=False)
         yield found
@@ -526,11 +509,7 @@ def current(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label
     answers of buildings whose footprints were removed are left out; they count again once a footprint of that id is back.
     """
     with _standing_at(db, at) as standing:
-        if standing is not None:
-            found: dict[str, LabelEvent] = dict(standing.answers)
-        else:
-            rows = db.execute(f"SELECT {COLUMNS} {_DECIDING}", (last_event(db) if at is None else at,))
-            found = {row[2]: event_of(row) for row in rows}
+        found = dict(standing.answers)
     if at is not None or not any_removed(db):
         return found
     here = set(building_ids(db))
@@ -586,12 +565,12 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
 def taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
     """Return what a method may learn of every building that carries a label; None where only an audit has an answer."""
     with _standing_at(db, at) as standing:
-        known, taught = (current(db, at=at), {}) if standing is None else (standing.answers, standing.taught)
-        found: dict[str, LabelEvent | None] = dict(known)
-        for event in [event for event in known.values() if event.shown == "audit"]:
-            if event.building_id not in taught:
-                taught[event.building_id] = _outside_audits(db, event, at)
-            found[event.building_id] = taught[event.building_id]
+        found: dict[str, LabelEvent | None] = dict(standing.answers)
+        for building, event in standing.answers.items():
+            if event.shown == "audit":
+                if building not in standing.taught:
+                    standing.taught[building] = _outside_audits(db, event, at)
+                found[building] = standing.taught[building]
         return found
 
 
