@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -114,13 +114,16 @@ def decided_of(db: sqlite3.Connection) -> dict[str, Any]:
     }
 
 
-def named_in(value: Any) -> list[str]:
-    """Return the ids under every "building_ids" of a JSON value."""
-    if isinstance(value, Mapping):
-        own = value.get("building_ids")
-        here = [str(one) for one in own] if isinstance(own, list) else []
-        return [*here, *(one for each in value.values() for one in named_in(each))]
-    return [one for each in value for one in named_in(each)] if isinstance(value, list) else []
+def named_in(decisions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the ids under every "building_ids" of some decisions."""
+    found: list[str] = []
+
+    def note(one: dict[str, Any]) -> None:
+        ids = one.get("building_ids")
+        found.extend(map(str, ids if isinstance(ids, list) else ()))
+
+    json.loads(json.dumps(decisions), object_hook=note)
+    return found
 
 
 def _checked_target(path: str) -> Path:

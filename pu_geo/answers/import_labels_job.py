@@ -9,6 +9,7 @@ import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -518,16 +519,10 @@ def _decisions_here(layout: Layout, name: str, decided: Mapping[str, Any], same_
             "Add their footprints first.",
             kind="outside",
         )
-    return [{**one, "facts": _renamed(one["facts"], here)} for one in decisions]
+    return list(json.loads(json.dumps(decisions), object_hook=partial(_renamed, here)))
 
 
-def _renamed(value: Any, here: Mapping[str, str | None]) -> Any:
-    """Return a JSON value with other ids under every "building_ids"."""
-    if isinstance(value, Mapping):
-        return {
-            key: [here[str(one)] for one in each]
-            if key == "building_ids" and isinstance(each, list)
-            else _renamed(each, here)
-            for key, each in value.items()
-        }
-    return [_renamed(each, here) for each in value] if isinstance(value, list) else value
+def _renamed(here: Mapping[str, str | None], one: dict[str, Any]) -> dict[str, Any]:
+    """Return an object of JSON with other ids under its "building_ids", if it has some."""
+    ids = one.get("building_ids")
+    return {**one, "building_ids": [here[str(each)] for each in ids]} if isinstance(ids, list) else one

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import shapely
 
 from pu_geo.errors import ProjectError
-from pu_geo.store.contents import blob_from_wkb, footprints, register_layer, wkb_from_blob
+from pu_geo.store.contents import blobs, footprints, register_layer, wkb_from_blob
 from pu_geo.store.store import now, transaction
 
 
@@ -92,6 +92,6 @@ def _append(db: sqlite3.Connection, wkb: bytes | None, source: str) -> None:
     """Write an entry, and keep the GeoPackage's own registry true: coordinate system and extent."""
     (srs_id,) = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()
     box = None if wkb is None else shapely.bounds(shapely.from_wkb(wkb))
-    blob = None if wkb is None or box is None else blob_from_wkb(wkb, box, srs_id)
+    blob = None if wkb is None else blobs(db, [wkb])[0]
     db.execute("INSERT INTO aoi_log (geom, source, at) VALUES (?, ?, ?)", (blob, source, now()))
     register_layer(db, "aoi", srs_id, [None] * 4 if box is None else box.tolist())

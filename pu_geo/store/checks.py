@@ -13,12 +13,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import ProjectError
-from pu_geo.files import atomic_write
-from pu_geo.store.layout import Layout, checked_id, read_arrays, read_json, write_json
+from pu_geo.store.layout import Layout, checked_id, read_arrays, read_json, write_arrays, write_json
 
 
 def _folder(layout: Layout) -> Path:
@@ -42,8 +40,7 @@ def load(layout: Layout, check_id: str) -> tuple[dict[str, Any], dict[str, NDArr
 def add(layout: Layout, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a new check under the next number; `facts` has its "id". It is there once its facts are. One at a time."""
     path = _folder(layout) / f"{checked_id(str(facts['id']))}.npz"
-    with atomic_write(path) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
+    write_arrays(path, arrays)
     number = max((int(one["number"]) for one in all_checks(layout)), default=0) + 1
     save_facts(layout, {**facts, "number": number})
 

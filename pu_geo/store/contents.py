@@ -193,7 +193,8 @@ def pre_share(db: sqlite3.Connection) -> float | None:
     """Return the share of the post scenes' area, 0..1, that pre scenes cover; None where there is none, or it was not
     measured.
     """
-    return json.loads(fact(db, "pre_share") or "null")
+    found: float | None = json.loads(fact(db, "pre_share") or "null")
+    return found
 
 
 def set_dates(db: sqlite3.Connection, dates: Mapping[str, str | None]) -> None:
@@ -284,7 +285,7 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: 
     number, reserved = max(count_footprints(db), highest_number(db)), {*taken, *table.building_ids}
     new: dict[int, str] = {}
     rows = []
-    for i, (blob, building_id) in enumerate(zip(_blobs(db, table.wkb), table.building_ids, strict=True)):
+    for i, (blob, building_id) in enumerate(zip(blobs(db, table.wkb), table.building_ids, strict=True)):
         if blob in outlines:
             continue
         while not building_id or building_id in taken:
@@ -317,8 +318,8 @@ def _row(table: FootprintTable, i: int, blob: bytes, building_id: str) -> tuple[
     )
 
 
-def _blobs(db: sqlite3.Connection, outlines: Sequence[bytes]) -> list[bytes]:
-    """Wrap outlines, WKB in the project CRS, as geometries of this project's footprints."""
+def blobs(db: sqlite3.Connection, outlines: Sequence[bytes]) -> list[bytes]:
+    """Wrap outlines, WKB in the project CRS, as GeoPackage geometries in that system."""
     import shapely  # not where a training alone runs
 
     srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
@@ -372,8 +373,8 @@ def move_former(db: sqlite3.Connection, way: tuple[float, float]) -> None:
 
     found = former_outlines(db)
     moved = shapely.transform(shapely.from_wkb(np.array(list(found.values()), dtype=object)), lambda xy: xy + np.array(way))
-    blobs = _blobs(db, shapely.to_wkb(moved, byte_order=1))
-    db.executemany("UPDATE former SET geom = ? WHERE building_id = ?", zip(blobs, found, strict=True))
+    rows = zip(blobs(db, shapely.to_wkb(moved, byte_order=1)), found, strict=True)
+    db.executemany("UPDATE former SET geom = ? WHERE building_id = ?", rows)
 
 
 def any_removed(db: sqlite3.Connection) -> bool:
@@ -414,8 +415,8 @@ def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collecti
     """Give some buildings the outlines, areas and attributes that a table has; within a transaction of the caller's."""
     wanted = set(ids)
     kept = [i for i, building in enumerate(table.building_ids) if building in wanted]
-    blobs = _blobs(db, [table.wkb[i] for i in kept])
-    rows = [_row(table, i, blob, table.building_ids[i]) for i, blob in zip(kept, blobs, strict=True)]
+    wrapped = zip(kept, blobs(db, [table.wkb[i] for i in kept]), strict=True)
+    rows = [_row(table, i, blob, table.building_ids[i]) for i, blob in wrapped]
     change = "UPDATE footprints SET geom = ?, area_m2 = ?, source_footprint = ?, attributes = ? WHERE building_id = ?"
     db.executemany(change, rows)
     note_footprints(db)

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from pu_geo import wording
 from pu_geo.errors import ProjectError, writing
-from pu_geo.files import atomic_write, remove_path
+from pu_geo.files import remove_path
 from pu_geo.records import FeatureRequest, RunFacts, View
 from pu_geo.store import choices, contents
-from pu_geo.store.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_facts
+from pu_geo.store.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_arrays, write_facts
 
 _CHOICE = "feature_set"
 _OF_RESULT = ("maker", "weights_sha256", "pool", "layer", "size_px", "dates", "n_views")
@@ -156,7 +156,10 @@ def lacks_all(names: Sequence[str], facts: Mapping[str, Any]) -> NDArray[np.bool
     """
     there = {view.name for view in contents.views_of(facts)}
     known = [name for name in names if there.issuperset(name.split("+"))]
-    return _lacks(known, facts).all(axis=0) if known else np.zeros(len(facts["building_ids"]), np.bool_)
+    if not known:
+        return np.zeros(len(facts["building_ids"]), np.bool_)
+    found: NDArray[np.bool_] = _lacks(known, facts).all(axis=0)
+    return found
 
 
 def without_layers(run: RunFacts, facts: Mapping[str, Any]) -> NDArray[np.bool_]:
@@ -258,8 +261,7 @@ def remove_unfinished(layout: Layout, chip_set: str) -> None:
 
 def write_maker(layout: Layout, chip_set: str, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write the arrays of a maker, without pickle."""
-    with atomic_write(layout.maker(chip_set, name)) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
+    write_arrays(layout.maker(chip_set, name), arrays)
 
 
 def put(layout: Layout, chip_set: str, found: FeatureSet) -> None:
