@@ -472,11 +472,8 @@ def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], s
             [(*(one[name] for name in _OF_DECISION), json.dumps(one["facts"], ensure_ascii=False)) for one in decisions],
         )
     if not decided:
-        words = (
-            f"There is no {beside.name} beside it: decisions about groups of buildings and the scale of grades were not "
-            "stored."
-        )
-        notes.append(words)
+        what = "decisions about groups of buildings and the scale of grades"
+        notes.append(f"There is no {beside.name} beside it: {what} were not stored.")
     counts = {"rows": len(past), "stored": len(past), "unchanged": 0, "skipped": 0, "decisions": len(decisions)}
     return {**counts, **_told(n_placed, notes)}
 

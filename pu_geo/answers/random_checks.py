@@ -40,8 +40,6 @@ class Check:
     purpose: Purpose
     chip_set: str
     run_id: str | None
-    begun_by: str
-    begun_at: str
     at_event: int
     is_open: bool
     sample: progress.Audit

@@ -32,13 +32,17 @@ class Aoi:
 
 def current(db: sqlite3.Connection) -> Aoi | None:
     """Return the area of interest, or None where there is none."""
-    row = db.execute("SELECT geom, source, at FROM aoi").fetchone()
-    return None if row is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
+    return _area(db, "SELECT geom, source, at FROM aoi")
 
 
 def in_force(db: sqlite3.Connection, at: str) -> Aoi | None:
     """Return the area of interest that stood at a moment, RFC 3339 UTC; None where there was none."""
-    row = db.execute("SELECT geom, source, at FROM aoi_log WHERE at <= ? ORDER BY step DESC LIMIT 1", (at,)).fetchone()
+    return _area(db, "SELECT geom, source, at FROM aoi_log WHERE at <= ? ORDER BY step DESC LIMIT 1", at)
+
+
+def _area(db: sqlite3.Connection, query: str, *given: str) -> Aoi | None:
+    """Return the area of a row; None where there is no row, or it takes an area away."""
+    row = db.execute(query, given).fetchone()
     return None if row is None or row[0] is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
 
 
@@ -72,11 +76,11 @@ def remove(db: sqlite3.Connection) -> bool:
 
 def before(db: sqlite3.Connection) -> Aoi | None:
     """Return the area that stood before the last change, which `put_back` brings back; None where there was none."""
-    row = db.execute(
+    return _area(
+        db,
         "SELECT geom, source, at FROM aoi_log WHERE geom IS NOT NULL "
-        "AND geom IS NOT (SELECT geom FROM aoi_log ORDER BY step DESC LIMIT 1) ORDER BY step DESC LIMIT 1"
-    ).fetchone()
-    return None if row is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
+        "AND geom IS NOT (SELECT geom FROM aoi_log ORDER BY step DESC LIMIT 1) ORDER BY step DESC LIMIT 1",
+    )
 
 
 def put_back(db: sqlite3.Connection) -> Aoi | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pu_geo.errors import ProjectError
 from pu_geo.records import RunFacts
 from pu_geo.store import choices, runs, store
-from pu_geo.store.choices import AUDIT, PERSON, START, TOP, Threshold, of_start, origin_words
+from pu_geo.store.choices import AUDIT, PERSON, START, TOP, WORDS, Threshold, of_start, origin_words
 from pu_geo.store.layout import Layout
 
 __all__ = ["AUDIT", "PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
@@ -88,13 +88,7 @@ def basis_words(origin: str) -> str:
     >>> basis_words("start:88"), basis_words("top:120"), basis_words("audit:check-1")
     ('a starting point, not an estimate', 'chosen by a person', 'set from the accuracy assessment')
     """
-    kind = origin.partition(":")[0]
-    words = {
-        START: "a starting point, not an estimate",
-        AUDIT: "set from the accuracy assessment",
-        TOP: "chosen by a person",
-    }
-    return words.get(kind) or origin_words(origin)
+    return WORDS.get(origin.partition(":")[0], origin)
 
 
 def choose_threshold(layout: Layout, run_id: str, value: float, origin: str = PERSON) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.errors import ProjectError
+from pu_geo.errors import ProjectError, writing
 from pu_geo.files import atomic_write
 from pu_geo.records import ID_KEYS, FootprintTable, Grid, Layer, Scene, Units, View, scene_of
 from pu_geo.store import schema
@@ -793,14 +793,8 @@ def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> lis
     for sign, (_, content) in zip(signs, files, strict=True):
         group = [sign] if sign[0] in several else [one for one in together if one[0] not in several]
         path = layout.path("sources") / hashlib.sha256(json.dumps(group).encode()).hexdigest()[:12] / sign[0]
-        try:
-            if not path.exists():
-                with atomic_write(path) as temporary:
-                    temporary.write_bytes(content)
-        except OSError as cause:
-            raise ProjectError(
-                f"{sign[0]} cannot be stored in the project: {cause.strerror or cause}.",
-                "Make room on the disk, or name the file by its path.",
-            ) from cause
+        if not path.exists():
+            with writing(path, ProjectError), atomic_write(path) as temporary:
+                temporary.write_bytes(content)
         found.append(path)
     return found

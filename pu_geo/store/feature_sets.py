@@ -158,7 +158,7 @@ def lacks_all(names: Sequence[str], facts: Mapping[str, Any]) -> NDArray[np.bool
     known = [name for name in names if there.issuperset(name.split("+"))]
     if not known:
         return np.zeros(len(facts["building_ids"]), np.bool_)
-    found: NDArray[np.bool_] = _lacks(known, facts).all(axis=0)
+    found: NDArray[np.bool_] = np.all(_lacks(known, facts), axis=0)
     return found
 
 
