@@ -142,7 +142,7 @@ def _found_by(rule: Rule, asked: Asked, *, fix: bool) -> Iterator[Finding]:
 
 def _database(asked: Asked) -> Finding:
     restore = f"Restore it: pu-geo restore {asked.layout.folder}"
-    if not asked.layout.gpkg.is_file():
+    if store.state_of_file(asked.layout) == "gone":
         return Finding("database", "problem", "project.gpkg is gone.", restore)
     try:
         with store.connect_as_is(asked.layout) as db:
@@ -245,9 +245,11 @@ def _interrupted(asked: Asked) -> list[str]:
     return [job.job_id for job in jobs.all_jobs(asked.layout) if job.state == "interrupted"]
 
 
-def _closed(asked: Asked) -> list[Path]:
-    paths = (asked.layout.folder, asked.layout.jobs, asked.layout.gpkg)
-    return [path for path in paths if path.exists() and not os.access(path, os.W_OK)]
+def _closed(asked: Asked) -> list[Path | str]:
+    found: list[Path | str] = [
+        path for path in (asked.layout.folder, asked.layout.jobs) if path.exists() and not os.access(path, os.W_OK)
+    ]
+    return [*found, "project.gpkg"] if store.state_of_file(asked.layout) == "read_only" else found
 
 
 def _full_disk(asked: Asked) -> list[str]:

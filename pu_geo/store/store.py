@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, Literal, ParamSpec, TypeVar
 
 from pu_geo.errors import ProjectError, printable
 from pu_geo.files import elsewhere, is_ours, make_folder, may_change, move_path, sign, single, touch
@@ -293,6 +293,13 @@ def connect_as_is(layout: Layout) -> Iterator[sqlite3.Connection]:
         raise ProjectError(
             f"{layout.gpkg} cannot be read: {error}.", "Close the program that holds it, or wait.", kind="busy"
         ) from error
+
+
+def state_of_file(layout: Layout) -> Literal["gone", "read_only", "writable"]:
+    """Return whether a project's file is there, and whether this user may write to it."""
+    if not layout.gpkg.is_file():
+        return "gone"
+    return "writable" if os.access(layout.gpkg, os.W_OK) else "read_only"
 
 
 def require_schema(db: sqlite3.Connection, layout: Layout) -> None:
