@@ -12,6 +12,7 @@ from small_parts import add_chips, add_run, answer, click, op_of, small_project
 from pu_geo.answers import random_checks
 from pu_geo.assessment import random_audits
 from pu_geo.store import checks
+from pu_geo.store.contents import chip_facts
 from pu_geo.store.layout import Layout
 
 N = 400
@@ -39,7 +40,7 @@ def say(
     """Store one answer, of a check if one is named."""
     if check is None:
         return click(layout, building, label=label, analyst=analyst)
-    chance = random_checks.inclusion_of_building(layout, check, building)
+    chance = random_checks.inclusion_of(check, chip_facts(layout, check.chip_set)["building_ids"].index(building))
     hand_out(layout, check, [building], analyst)
     return click(layout, building, label=label, analyst=analyst, shown="audit", inclusion=chance)
 

@@ -106,7 +106,9 @@ def add_run(
     )  # fmt: skip
     with store.connect(layout) as db:
         run = replace(runs.find(db, like) if like else usual, run_id=run_id, **facts)
-        runs.finish(db, layout, run, ids=list(ids), scores=scores.astype(np.float32), arrays=arrays or {}, reasons=reasons)
+        runs.finish(db, layout, run, ids=list(ids), scores=scores.astype(np.float32), arrays=arrays or {})
+        if reasons is not None:
+            runs.put_reasons(db, run_id, reasons)
 
 
 def click(layout: Layout, *buildings: str, label: str = "positive", analyst: str = "ann", **details: Any) -> None:

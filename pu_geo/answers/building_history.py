@@ -45,13 +45,7 @@ def building_history(layout: Layout, place: int) -> dict[str, Any] | None:
         "alike": _alike(layout, building),
         "imagery": imagery_of(layout, building),
         "before": [
-            {
-                "round": one.round,
-                "label": one.label,
-                "damage_binary": one.damage_binary,
-                "labelled_at": one.labelled_at,
-                "grade": one.grade,
-            }
+            {name: getattr(one, name) for name in ("round", "label", "damage_binary", "labelled_at", "grade")}
             for one in rounds.read(layout).past
             if one.building_id == building
         ],

@@ -19,13 +19,12 @@ from pu_geo.geo.local_space import place_names, points_inside
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import LABEL_NAMES, FootprintTable
 from pu_geo.store import contents, grades, history, labels, store
-from pu_geo.store.grades import Grade
 from pu_geo.store.layout import Layout, writable_target
 
 FORMATS = (".csv", ".geojson")
 DECISIONS, DECISIONS_FORMAT = ".decisions.json", "pu-geo decisions 1"
-GRADE_FIELDS = ("grade_name", "grade_class")  # of the history
 TYPES = ("damage_types", "absent_types")  # lists
+_BUILDING = [*history.COLUMNS].index("building_id")
 
 
 def export_labels(layout: Layout, path: str) -> dict[str, object]:
@@ -72,10 +71,11 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         row |= {"label": LABEL_NAMES[event.label], **{name: list(getattr(event, name)) for name in TYPES}}
         row["grade"] = grades.name_of(scale, event.grade)
     places = place_names(crs)
-    rows_out = _complete(past, scale, table, crs)
+    place_of = _places((str(row[_BUILDING]) for row in past), table, crs)
+    rows_out = [[*row, *place_of.get(str(row[_BUILDING]), ("", ""))] for row in past]
     decided["places"] = _places(named_in(decided["decisions"]), table, crs)
     write_export(decisions_out, [json.dumps(decided, ensure_ascii=False, indent=1).encode()])
-    write_csv(events_out, [*history.COLUMNS, *GRADE_FIELDS, *places], rows_out, has_mark=False)
+    write_csv(events_out, [*history.COLUMNS, *places], rows_out, has_mark=False)
     if out.suffix.lower() == ".csv":
         for row in rows:
             row |= {name: json.dumps(row[name], ensure_ascii=False) if row[name] else "" for name in TYPES}
@@ -88,23 +88,6 @@ def export_labels(layout: Layout, path: str) -> dict[str, object]:
         write_export(out, geojson_lines(head, pieces, has_box=False))
     n = {"n": len(rows), "n_events": len(past), "labels_up_to_event": newest}
     return {"out": str(out), "events_out": str(events_out), "decisions_out": str(decisions_out), **n}
-
-
-def _complete(
-    past: Sequence[Sequence[object]], scale: Sequence[Grade], table: FootprintTable, crs: str
-) -> list[list[object]]:
-    """Return the rows of the history with what an import knows grades and buildings by, as ids may mean others elsewhere.
-
-    That is name and class of the grade, and where the building lies.
-    """
-    at = {name: place for place, name in enumerate(history.COLUMNS)}
-    of_id = {one.id: (one.name, one.damage_class) for one in scale}
-    place_of = _places((str(row[at["building_id"]]) for row in past), table, crs)
-    rows: list[list[object]] = []
-    for row in past:
-        grade, building = row[at["grade"]] or "", str(row[at["building_id"]])
-        rows.append([*row, *of_id.get(str(grade), (grade, "")), *place_of.get(building, ("", ""))])
-    return rows
 
 
 def _places(buildings: Iterable[str], table: FootprintTable, crs: str) -> dict[str, list[float]]:
@@ -131,13 +114,16 @@ def decided_of(db: sqlite3.Connection) -> dict[str, Any]:
     }
 
 
-def named_in(value: Any) -> list[str]:
-    """Return the ids under every "building_ids" of a JSON value."""
-    if isinstance(value, Mapping):
-        own = value.get("building_ids")
-        here = [str(one) for one in own] if isinstance(own, list) else []
-        return [*here, *(one for each in value.values() for one in named_in(each))]
-    return [one for each in value for one in named_in(each)] if isinstance(value, list) else []
+def named_in(decisions: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the ids under every "building_ids" of some decisions."""
+    found: list[str] = []
+
+    def note(one: dict[str, Any]) -> None:
+        ids = one.get("building_ids")
+        found.extend(map(str, ids if isinstance(ids, list) else ()))
+
+    json.loads(json.dumps(decisions), object_hook=note)
+    return found
 
 
 def _checked_target(path: str) -> Path:

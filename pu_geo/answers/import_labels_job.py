@@ -8,7 +8,8 @@ import re
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,6 @@ from pu_geo.spreadsheets import unguarded
 from pu_geo.store import analysts, contents, grades, history, labels, store
 from pu_geo.store import decisions as decision_log
 from pu_geo.store.grades import Grade
-from pu_geo.store.history import PastEvent
 from pu_geo.store.layout import Layout
 
 MAX_BYTES = 200_000_000
@@ -35,14 +35,13 @@ _TEXTS = ("reason", "comment", "shown", "grade")
 _SOURCES = ("kind", "label_source")  # columns of label files and of damage maps that say how an answer came
 _ORIGIN = ("analyst", "at")  # whose answer it is and when they gave it: no part of the answer
 _OF_DECISION = ("op", "kind", "name", "analyst", "at")
-_NEEDED = ("op", "building_id", "label", "analyst", "at", "kind")
 
 _NO_ANSWER = LabelEvent(0, "", "", "cleared", "", "", "")
 _KNOWN = {"", *_ALIASES, *LABELS}
 _MOST_VALUES = 8
 _LAST = "9999"
 _TELLS = re.compile("dam|grad|class|state|status|label|condition", re.IGNORECASE)
-_MOST_COLUMNS, _MOST_EVENTS = 1_000, 2**53
+_MOST_COLUMNS = 1_000
 _PLACES = (("lon", "lat"), ("longitude", "latitude"))
 _LOCAL_PLACES = (("x_m", "y_m"),)
 
@@ -89,8 +88,7 @@ def import_labels(
               analyst, otherwise as the building's label.
             - a damage map as `export` and `publish` write it, GeoJSON or CSV: what people answered, not what was scored.
             - GeoJSON points (EPSG:4326) with the same properties.
-            - CSV with a column event, as `export_labels` writes it: the history of a project, replayed in its order; an
-              event whose op is here already is not stored again, not even if it was undone here: redo it.
+            - the history of a project as `export_labels` writes it, with `rebuild` alone.
         analyst: who imports; also whose labels these are where the file does not say.
         meaning: which column tells what was seen, and what its values mean, in a file that was not made with PU-Geo.
         same_footprints: a person states that the file was made of this project's footprints, so that its ids hold also where
@@ -112,8 +110,11 @@ def import_labels(
     table: Sequence[Mapping[str, Any]] = _read_csv(source) if is_csv else []
     if rebuild:
         return _rebuild(layout, source, table, same_footprints)
-    if is_csv and is_ours and _is_history(table):
-        return _import_history(layout, source, table, analyst=analyst, act=act, same_footprints=same_footprints)
+    if table and table[0].keys() >= history.COLUMNS.keys():
+        raise LabelError(
+            f"{source.name} is the history of a project, from which an empty one is rebuilt.",
+            "Rebuild it with --rebuild in a new project with the same footprints, or import the file of current labels.",
+        )
     grid = store.call(layout, contents.grid)
     exported = None if is_csv else read_exported_map(source)
     if exported is not None:
@@ -152,13 +153,13 @@ def import_labels(
         for i, (building, details) in enumerate(rows):
             standing = current.get(building)
             known = own.get((building, details["analyst"])) if "analyst" in details else standing
-            details = _with_types(_with_grade(details, known or _NO_ANSWER, scale), known, standing)
+            details = _with_grade(details, known, scale)
             if standing is not None and (_at(details) or _LAST) < standing.at and _is_news(details, standing):
                 older.append(building)
             elif _is_news(details, known):
                 other += [building] * (standing is not None and standing.label != details["label"])
                 ops.append(LabelOp(f"{act}-{i}", building, act=act, **details))
-        acks = labels.append(db, labels.keep_grades(db, ops), analyst=analyst, screen="cli", kind="import")
+        acks = labels.append(db, labels.keep_details(db, ops), analyst=analyst, screen="cli", kind="import")
     labels.refuse_rejected(acks, source.name)
     counts = {
         "rows": len(table), "stored": len(acks), "unchanged": len(rows) - len(acks) - len(older),
@@ -265,42 +266,16 @@ def _checked_source(path: str) -> Path:
     return source
 
 
-def _with_grade(details: dict[str, Any], known: LabelEvent, scale: Sequence[Grade]) -> dict[str, Any]:
-    """Return the same with the id of the grade. A damage map has its class: a grade that it may stand for stays.
-
-    "Damaged" without a grade takes none away: the file may be older than the grade.
-    """
-    details = dict(details)
-    if (named := details.pop("damage_class", None)) is not None:
-        is_same = known.grade and grades.class_of(scale, known.grade) == named
-        details["grade"] = known.grade if is_same else grades.of_class(scale, named)
-    elif details.get("grade") and (found := grades.find(scale, details["grade"])):
-        details["grade"] = found.id
-    if details.get("grade") == "" and details["label"] == "positive":
-        details["grade"] = known.grade
-    return details
-
-
-def _with_types(details: dict[str, Any], *known: LabelEvent | None) -> dict[str, Any]:
-    """Return the same with the damage types that stand where the file is silent on them: it takes none away, as with grades.
-
-    The types that a building has and those that it has not are kept each by itself, without what the file says otherwise.
-    Types of an audit's answer go with answers of audits alone, and other types with other answers.
-
-    Args:
-        known: answers that may hold types; the first one that does counts.
-    """
-    is_check = details.get("shown") == "audit"
-    fitting = [one for one in known if one is not None and one.label == "positive" and (one.shown == "audit") == is_check]
-    standing = next((one for one in fitting if one.damage_types or one.absent_types), None)
-    if details["label"] != "positive" or standing is None:
-        return details
-    found = dict(details)
-    for name, other in (TYPES, TYPES[::-1]):
-        if not details.get(name) and (kept := getattr(standing, name)):
-            given = details.get(other)
-            found[name] = tuple(one for one in kept if not (isinstance(given, tuple) and one in given))
-    return found
+def _with_grade(details: dict[str, Any], known: LabelEvent | None, scale: Sequence[Grade]) -> dict[str, Any]:
+    """Return the same with the id of the grade. A damage map has its class: a grade that it may stand for stays."""
+    rest = {name: value for name, value in details.items() if name not in ("grade", "damage_class")}
+    if named := details.get("damage_class"):
+        is_same = known is not None and grades.class_of(scale, known.grade) == named
+        return {**rest, "grade": known.grade if known and is_same else grades.of_class(scale, named)}
+    if grade := details.get("grade"):
+        found = grades.find(scale, grade)
+        return {**rest, "grade": grade if found is None else found.id}
+    return rest
 
 
 def _is_news(details: Mapping[str, Any], known: LabelEvent | None) -> bool:
@@ -321,7 +296,7 @@ def _details(row: Mapping[str, Any], label: str, *, is_ours: bool = True) -> dic
     elif "labeller" in row:
         row = _of_map(row, label)
     details: dict[str, Any] = {name: row[name] for name in (*_TEXTS, *["damage_class"] * ("labeller" in row)) if name in row}
-    details |= {name: _types(row[name]) for name in TYPES if name in row}
+    details |= {name: _types(row[name]) for name in TYPES if row.get(name)}  # one that is silent on types takes none away
     if "inclusion" in row:
         details["inclusion"] = _number(row["inclusion"])
     if any(row.get(name) == "simulated" for name in _SOURCES):
@@ -457,109 +432,34 @@ def _unclear(
     )
 
 
-def _is_history(table: Sequence[Mapping[str, str]]) -> bool:
-    """Return whether a table is the history of a project, of which columns may be missing."""
-    if not table or "event" not in table[0]:
-        return False
-    return "op" in table[0] or all(row["event"].isdigit() for row in table if row["event"])
-
-
-def _import_history(
-    layout: Layout, source: Path, table: Sequence[Mapping[str, str]], *, analyst: str, act: str, same_footprints: bool
-) -> dict[str, object]:
-    past, n_placed, notes = _past_here(layout, source, table, same_footprints, store.call(layout, grades.known))
-    with store.connect(layout) as db:
-        before, stood = labels.last_event(db), labels.current(db)
-        acks = history.replay(db, past, importer=analyst, act=act)
-        stands = labels.current(db)
-    lost = _of_lost_events(past)
-    left_out = {ack.op for ack in acks if ack.error and ack.op in lost}
-    labels.refuse_rejected([ack for ack in acks if ack.op not in left_out], source.name)
-    ungraded = {row["op"] for row, one in zip(table, past, strict=True) if row.get("grade") and not one.op.grade}
-    n_lost = sum(ack.op in ungraded and ack.event is not None and ack.event > before for ack in acks)
-    newer = [
-        building
-        for building, one in stood.items()
-        if (now := stands.get(building)) is None or (now.label != one.label and now.at < one.at)
-    ]
-    notes += _about("Older than the answers that were here, say otherwise, and count now", newer)
-    if n_lost:
-        notes.append(
-            f"{wording.plural(n_lost, 'answer')} with a grade unlike any of this project: stored as damaged, not graded."
-        )
-    if left_out:
-        were = wording.plural(len(left_out), "entry was", "entries were")
-        notes.append(f"{were} left out: undo or redo of answers that are not in the file. All others were imported.")
-    stored = sum(ack.event is not None and ack.event > before for ack in acks)
-    unchanged = len(past) - stored - len(left_out)
-    return {"rows": len(past), "stored": stored, "unchanged": unchanged, "skipped": len(left_out), **_told(n_placed, notes)}
-
-
-def _of_lost_events(past: Sequence[PastEvent]) -> set[str]:
-    """Return the operations that cannot be replayed as the history of a damaged project lost the events that they are
-    about.
-    """
-    there: set[int | None] = {None}
-    lost = set()
-    for one in sorted(past, key=lambda one: one.event):
-        if {one.undoes, one.answer} <= there:
-            there.add(one.event)
-        else:
-            lost.add(one.op.op)
-    return lost
-
-
-def _past_here(
-    layout: Layout, source: Path, table: Sequence[Mapping[str, str]], same_footprints: bool, scale: Sequence[Grade] | None
-) -> tuple[list[PastEvent], int, list[str]]:
-    """Read the rows of a history; return the events with the buildings of this project, and as `_placed`.
-
-    Args:
-        scale: the grades that those of the history are here; None where they are the same.
-    """
-    missing = [column for column in _NEEDED if table and column not in table[0]]
-    if missing:
+def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], same_footprints: bool) -> dict[str, object]:
+    """Store a history as it was, with what is in the file of decisions beside it."""
+    if not table or (missing := history.COLUMNS.keys() - table[0].keys()):
+        lacks = f"it has no column {', '.join(sorted(missing))}" if table else "it is empty"
         raise LabelError(
-            f"{source.name} has a column event, so it is a history, but no column {', '.join(missing)}.",
-            "Export the labels again and take the file that ends in .events.csv, or remove the column event.",
+            f"{source.name} is no history of a project, from which one could be rebuilt: {lacks}.",
+            "Take the file that ends in .events.csv; `pu-geo export-labels` writes it.",
         )
-    past = [_past_event(row, source.name, scale) for row in table]
-    if len({one.event for one in past}) < len(past):
-        raise LabelError(f"{source.name} has two rows with the same event number.", "Export the labels again.")
+    beside = source.with_name(f"{source.name.removesuffix('.csv').removesuffix('.events')}{DECISIONS}")
+    decided = _read_decided(beside) if beside.is_file() else {}
     xy = _places_of(table, store.call(layout, contents.grid), source.name)
-    placed, n_placed, notes = _placed(layout, source.name, [one.op.building_id for one in past], xy, same_footprints)
-    here = [
-        replace(one, op=replace(one.op, building_id=building))
-        for one, building in zip(past, placed, strict=True)
-        if building
-    ]
-    if len(here) < len(past):
-        n_lost = len({one.op.building_id for one, building in zip(past, placed, strict=True) if building is None})
+    placed, n_placed, notes = _placed(layout, source.name, [row["building_id"] for row in table], xy, same_footprints)
+    if n_lost := len({row["building_id"] for row, building in zip(table, placed, strict=True) if building is None}):
         raise LabelError(
             f"{n_lost:,} building(s) of the history {source.name} lie on no footprint of this project. Nothing was stored.",
             "Add their footprints first, or import the file of current labels beside it, which leaves such buildings out.",
             kind="outside",
         )
-    return here, n_placed, notes
-
-
-def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], same_footprints: bool) -> dict[str, object]:
-    """Store a history as it was, with what is in the file of decisions beside it."""
-    if not table or "event" not in table[0]:
-        raise LabelError(
-            f"{source.name} is no history of a project, from which one could be rebuilt.",
-            "Take the file that ends in .events.csv; `pu-geo export-labels` writes it.",
-        )
-    beside = source.with_name(f"{source.name.removesuffix('.csv').removesuffix('.events')}{DECISIONS}")
-    decided = _read_decided(beside) if beside.is_file() else {}
-    scale = None if decided else store.call(layout, grades.known)
-    past, n_placed, notes = _past_here(layout, source, table, same_footprints, scale)
+    try:
+        past = [history.row_of({**row, "building_id": str(building)}) for row, building in zip(table, placed, strict=True)]
+    except (ValueError, OverflowError) as error:
+        raise LabelError(f"{source.name} has a row that makes no sense: {error}.", "Export the labels again.") from error
     decisions = _decisions_here(layout, beside.name, decided, same_footprints)
     with store.connect(layout) as db, store.transaction(db):
         if labels.last_event(db) or decision_log.last_decision(db):
             raise LabelError(
                 "This project has answers or decisions already; a project is rebuilt in one that has none.",
-                "Make a new project with the same footprints, or import the history without --rebuild.",
+                "Make a new project with the same footprints, or import the file of current labels beside it.",
             )
         for one in decided.get("grades", []):
             row = (grades.CHOICE, json.dumps(one["scale"], ensure_ascii=False), one["at"])
@@ -572,11 +472,8 @@ def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], s
             [(*(one[name] for name in _OF_DECISION), json.dumps(one["facts"], ensure_ascii=False)) for one in decisions],
         )
     if not decided:
-        words = (
-            f"There is no {beside.name} beside it: decisions about groups of buildings and the scale of grades were not "
-            "stored."
-        )
-        notes.append(words)
+        what = "decisions about groups of buildings and the scale of grades"
+        notes.append(f"There is no {beside.name} beside it: {what} were not stored.")
     counts = {"rows": len(past), "stored": len(past), "unchanged": 0, "skipped": 0, "decisions": len(decisions)}
     return {**counts, **_told(n_placed, notes)}
 
@@ -584,12 +481,12 @@ def _rebuild(layout: Layout, source: Path, table: Sequence[Mapping[str, str]], s
 def _read_decided(path: Path) -> dict[str, Any]:
     """Read a file of decisions. Raises LabelError if it is none."""
     try:
-        found = json.loads(_checked_source(str(path)).read_text(encoding="utf-8"))
-        texts = [[one[name] for name in _OF_DECISION] for one in found["decisions"] if "facts" in one]
-        texts += [[one["at"]] for one in found["grades"] if [Grade(**each) for each in one["scale"]]]
+        found: dict[str, Any] = json.loads(_checked_source(str(path)).read_text(encoding="utf-8"))
+        rows = [(one["facts"], [one[name] for name in _OF_DECISION]) for one in found["decisions"]]
+        scales = [(one["at"], [Grade(**each) for each in one["scale"]]) for one in found["grades"]]
+        texts = [*(text for _, own in rows for text in own), *(at for at, _ in scales)]
         is_whole = found["format"] == DECISIONS_FORMAT and isinstance(found["places"], dict)
-        is_whole &= len(texts) == len(found["decisions"]) + len(found["grades"]) and isinstance(found["empty_steps"], list)
-        is_whole &= all(isinstance(text, str) for each in texts for text in each)
+        is_whole &= isinstance(found["empty_steps"], list) and all(isinstance(text, str) for text in texts)
         is_whole &= all(one["kind"] in decision_log.KINDS for one in found["decisions"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         is_whole = False
@@ -598,7 +495,7 @@ def _read_decided(path: Path) -> dict[str, Any]:
             f"{path.name} is not a file of decisions as PU-Geo writes it, or it is damaged.",
             "Export the labels again, or remove that file.",
         )
-    return dict(found)
+    return found
 
 
 def _decisions_here(layout: Layout, name: str, decided: Mapping[str, Any], same_footprints: bool) -> list[dict[str, Any]]:
@@ -619,38 +516,10 @@ def _decisions_here(layout: Layout, name: str, decided: Mapping[str, Any], same_
             "Add their footprints first.",
             kind="outside",
         )
-    return [{**one, "facts": _renamed(one["facts"], here)} for one in decisions]
+    return list(json.loads(json.dumps(decisions), object_hook=partial(_renamed, here)))
 
 
-def _renamed(value: Any, here: Mapping[str, str | None]) -> Any:
-    """Return a JSON value with other ids under every "building_ids"."""
-    if isinstance(value, Mapping):
-        return {
-            key: [here[str(one)] for one in each]
-            if key == "building_ids" and isinstance(each, list)
-            else _renamed(each, here)
-            for key, each in value.items()
-        }
-    return [_renamed(each, here) for each in value] if isinstance(value, list) else value
-
-
-def _past_event(row: Mapping[str, str], name: str, scale: Sequence[Grade] | None) -> PastEvent:
-    try:
-        event, undoes, answer = (int(row[key]) if row.get(key) else None for key in ("event", "undoes", "answer"))
-        if not all(number is None or 0 < number < _MOST_EVENTS for number in (event, undoes, answer)):
-            raise ValueError(f"they are from 1 to {_MOST_EVENTS:,}")
-    except ValueError as error:
-        raise LabelError(
-            f"{name} has a row whose event numbers are not whole numbers: {error}.", "Export it again."
-        ) from error
-    if event is None:
-        raise LabelError(f"{name} has a row without an event number.", "Export the labels again.")
-    details = {**_details(row, row["label"]), "analyst": row["analyst"], "at": row["at"], "screen": row.get("screen", "")}
-    details.pop("is_simulated", None)  # the kind says so
-    if scale is not None and (grade := row.get("grade")):
-        found = grades.find(scale, grade)
-        by_name = grades.same_as(scale, row["grade_name"], row.get("grade_class", "")) if row.get("grade_name") else None
-        details["grade"] = by_name if by_name is not None else found.id if found else ""
-    op = LabelOp(row["op"], row["building_id"], **details)
-    stored = {key: row.get(key) or "" for key in ("act", "imported_by", "stored_at", "stored_kind")}
-    return PastEvent(event, op, row["kind"], undoes, answer, **stored)
+def _renamed(here: Mapping[str, str | None], one: dict[str, Any]) -> dict[str, Any]:
+    """Return an object of JSON with other ids under its "building_ids", if it has some."""
+    ids = one.get("building_ids")
+    return {**one, "building_ids": [here[str(each)] for each in ids]} if isinstance(ids, list) else one

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -209,18 +210,15 @@ def label_all(
     """Label buildings in one act, which one undo takes back; return how many.
 
     Args:
-        details: of each answer, as `LabelOp` has them. Without "grade", buildings that are graded already keep their grade,
-            and without types of damage those that have some keep them.
+        details: of each answer, as `LabelOp` has them. A grade and types of damage that are not named here stay where
+            buildings have them.
 
     Raises:
         ProjectError: if one of them could not be labeled; the others are.
     """
     act = f"act-{uuid.uuid4()}"
     operations = [LabelOp(f"{act}-{i}", building, label, act, **details) for i, building in enumerate(building_ids)]
-    if "grade" not in details:
-        operations = store.call(layout, labels.keep_grades, operations)
-    if not {"damage_types", "absent_types"} & details.keys():
-        operations = store.call(layout, labels.keep_types, operations)
+    operations = store.call(layout, labels.keep_details, operations, but=details.keys())
     acks = apply_operations(layout, operations, analyst=analyst, screen=screen)
     wrong = [ack.error for ack in acks if ack.error]
     if wrong:
@@ -308,28 +306,18 @@ def simulate(
 
 def label_details(layout: Layout) -> Mapping[str, Mapping[str, object]]:
     """Return building id -> what its answer holds beside its label, for every labeled building."""
-    return {
-        building: _details_of(one.reason, one.damage_types, one.absent_types, one.comment, one.analyst, one.shown, one.grade)
-        for building, one in store.call(layout, labels.current).items()
-    }
+    return {building: _named(_details(one)) for building, one in store.call(layout, labels.current).items()}
+
+
+_details = attrgetter("reason", "damage_types", "absent_types", "comment", "analyst", "shown", "grade")
 
 
 @lru_cache(maxsize=10_000)
-def _details_of(
-    reason: str, damage_types: tuple[str, ...], absent_types: tuple[str, ...], comment: str, by: str, shown: str, grade: str
-) -> Mapping[str, object]:
-    """Return what an answer holds; equal answers share one object, as few kinds of them occur in very many."""
-    return MappingProxyType(
-        {
-            "reason": reason,
-            "damage_types": list(damage_types),
-            "absent_types": list(absent_types),
-            "comment": comment,
-            "by": by,
-            "shown": shown,
-            "grade": grade,
-        }
-    )
+def _named(details: tuple[Any, ...]) -> Mapping[str, object]:
+    """Return what an answer holds by name; equal answers share one object, as few kinds of them occur in very many."""
+    names = ("reason", "damage_types", "absent_types", "comment", "by", "shown", "grade")
+    values = (list(value) if isinstance(value, tuple) else value for value in details)
+    return MappingProxyType(dict(zip(names, values, strict=True)))
 
 
 def damage_types(layout: Layout) -> list[str]:

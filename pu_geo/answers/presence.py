@@ -7,12 +7,11 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from pu_geo.records import MAX_NAME, Label, LabelEvent, is_text
+from pu_geo.records import MAX_NAME, LabelEvent, is_text
 from pu_geo.store import labels, store
 from pu_geo.store.layout import Layout
 
@@ -22,35 +21,15 @@ _DETAILS = ("reason", "grade", "damage_types", "absent_types", "comment", "shown
 _MOST_SESSIONS = 500  # of one project; more are no people
 
 
-@dataclass(frozen=True)
-class Other:
-    """Another browser on the project: its analyst, the building's place in the footprint file, seconds since it sent
-    something.
-    """
-
-    name: str
-    color: str
-    building: int | None
-    seconds: int
-
-
-@dataclass(frozen=True)
-class Changes:
-    """What a browser does not know yet: labels up to `event` as they stand now ("cleared" too), what else these answers
-    hold,
-    and who else is here."""
-
-    event: int
-    labels: dict[str, Label]
-    details: dict[str, dict[str, Any]]
-    others: list[Other]
-
-
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     analyst: str
     building: int | None
     at: float
+
+
+_lock = threading.Lock()
+_places: dict[tuple[Path, str], _Place] = {}  # by project and session, of all projects of this server
+_now = time.monotonic
 
 
 def color_of(analyst: str) -> str:
@@ -58,63 +37,33 @@ def color_of(analyst: str) -> str:
     return COLORS[hashlib.sha256(analyst.encode()).digest()[0] % len(COLORS)]
 
 
-class Presence:
-    """The browsers of all projects of this server. Safe to call from several threads."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._lock = threading.Lock()
-        self._places: dict[tuple[Path, str], _Place] = {}
-
-    def exchange(self, layout: Layout, session: str, analyst: str, building: int | None, since: int) -> Changes:
-        """Note where a browser is; return what it does not know yet.
-
-        Args:
-            session: of the browser's page; its own operations begin with it, and it knows them.
-            since: number of the last label event that it knows; 0 asks for no labels.
-        """
-        others = self._note(layout.folder, session, _Place(analyst, building, self._clock()))
-        with store.connect(layout) as db:
-            event = labels.last_event(db)
-            changed = labels.changed_since(db, since, but_by=session) if 0 < since < event else {}
-        news = {building: answer.label for building, answer in changed.items()}
-        details = {building: _details(answer) for building, answer in changed.items() if answer.label != "cleared"}
-        return Changes(event, news, details, others)
-
-    def names(self, layout: Layout) -> set[str]:
-        """Return the analysts whose browsers are on a project."""
-        with self._lock:
-            oldest = self._clock() - SECONDS_REMEMBERED
-            return {known.analyst for key, known in self._places.items() if key[0] == layout.folder and known.at >= oldest}
-
-    def _note(self, folder: Path, session: str, place: _Place) -> list[Other]:
-        with self._lock:
-            oldest = place.at - SECONDS_REMEMBERED
-            self._places = {key: known for key, known in self._places.items() if known.at >= oldest}
-            here = [(key[1], known) for key, known in self._places.items() if key[0] == folder]
-            if len(here) < _MOST_SESSIONS or any(known == session for known, _ in here):
-                self._places[folder, session] = place
-        others = [
-            Other(known.analyst, color_of(known.analyst), known.building, round(place.at - known.at))
-            for name, known in here
-            if name != session and known.analyst != place.analyst
-        ]
-        return sorted(others, key=lambda other: other.name)
-
-
-_PRESENCE = Presence()
-
-
 def names_here(layout: Layout) -> set[str]:
     """Return the analysts whose browsers are on a project."""
-    return _PRESENCE.names(layout)
+    with _lock:
+        return {one.analyst for one in _here(layout).values()}
+
+
+def _here(layout: Layout) -> dict[str, _Place]:
+    """Return session -> place of the browsers on a project; one that sent nothing for long is gone. The caller holds the
+    lock.
+    """
+    for key in [key for key, one in _places.items() if one.at < _now() - SECONDS_REMEMBERED]:
+        del _places[key]
+    return {session: one for (folder, session), one in _places.items() if folder == layout.folder}
 
 
 def exchange(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | None:
     """Note where a browser is; return what it does not know yet, or None if its message makes no sense.
 
     Args:
-        message: {"session", "analyst", "building", "since"}; see `Presence.exchange`.
+        message: {"session": of the browser's page: its own operations begin with it, and it knows them; "analyst";
+            "building": its place in the footprint file or None; "since": number of the last label event that it knows, 0
+            asks for no labels}.
+
+    Returns:
+        {"event": newest label event, "labels": building id -> label as it stands now ("cleared" too), "details": building id
+        -> what else these answers hold, "others": {"name", "color", "building", "seconds" since it sent something} of each
+        other browser on the project}
 
     Raises:
         PuGeoError: if somebody else holds the file for too long; the browser asks again soon.
@@ -123,7 +72,29 @@ def exchange(layout: Layout, message: Mapping[str, Any]) -> dict[str, Any] | Non
     names_fit = is_text(session, 1, MAX_NAME) and is_text(analyst, 1, MAX_NAME)
     if not (names_fit and _is_count(since) and (building is None or _is_count(building))):
         return None
-    return asdict(_PRESENCE.exchange(layout, str(session), str(analyst), building, since or 0))
+    others = _note(layout, str(session), _Place(str(analyst), building, _now()))
+    with store.connect(layout) as db:
+        event = labels.last_event(db)
+        changed = labels.changed_since(db, since or 0, but_by=str(session)) if 0 < (since or 0) < event else {}
+    details = {building: _details(answer) for building, answer in changed.items() if answer.label != "cleared"}
+    news = {building: answer.label for building, answer in changed.items()}
+    return {"event": event, "labels": news, "details": details, "others": others}
+
+
+def _note(layout: Layout, session: str, place: _Place) -> list[dict[str, Any]]:
+    with _lock:
+        here = _here(layout)
+        if len(here) < _MOST_SESSIONS or session in here:
+            _places[layout.folder, session] = place
+    others = [
+        {
+            "name": one.analyst, "color": color_of(one.analyst), "building": one.building,
+            "seconds": round(place.at - one.at),
+        }
+        for name, one in here.items()
+        if name != session and one.analyst != place.analyst
+    ]  # fmt: skip
+    return sorted(others, key=lambda other: str(other["name"]))
 
 
 def _details(answer: LabelEvent) -> dict[str, Any]:

@@ -40,8 +40,6 @@ class Check:
     purpose: Purpose
     chip_set: str
     run_id: str | None
-    begun_by: str
-    begun_at: str
     at_event: int
     is_open: bool
     sample: progress.Audit
@@ -90,17 +88,12 @@ def inclusion_of(check: Check, row: int) -> float | None:
     return float(check.sample.inclusion()[check.sample.stratum[place[0]]]) if len(place) else None
 
 
-def inclusion_of_building(layout: Layout, check: Check, building_id: str) -> float | None:
-    """Return `inclusion_of` by building id."""
-    ids = chip_facts(layout, check.chip_set)["building_ids"]
-    return inclusion_of(check, ids.index(building_id)) if building_id in ids else None
-
-
 def inclusion_now(layout: Layout, analyst: str, building_id: str) -> float | None:
     """Return the probability with which a building was drawn that the analyst answers as a random check; None if it was not.
 
     That is of the open check if it drew the building, otherwise of the analyst's newest queues.
     """
     check = open_check(layout)
-    found = inclusion_of_building(layout, check, building_id) if check else None
+    ids: Sequence[str] = chip_facts(layout, check.chip_set)["building_ids"] if check else ()
+    found = inclusion_of(check, ids.index(building_id)) if check and building_id in ids else None
     return queueing.inclusion_of(layout, analyst, building_id) if found is None else found

@@ -157,18 +157,11 @@ def _views(layout: Layout, chip_set: str, stamp: str) -> tuple[NDArray[np.float1
     return views, is_visible if is_visible.any() else np.ones_like(is_visible)
 
 
+@lru_cache(maxsize=4)
 def _is_hidden(layout: Layout, chip_set: str, stamp: str) -> NDArray[np.bool_]:
     """Return which buildings the pictures hide, or none of the layers that the features of a stamp are made of shows, bool
     [N].
     """
-    path = layout.chip_facts(chip_set)
-    with reading(path):
-        changed_ns = path.stat().st_mtime_ns
-    return _hidden(layout, chip_set, stamp, changed_ns)
-
-
-@lru_cache(maxsize=4)
-def _hidden(layout: Layout, chip_set: str, stamp: str, changed_ns: int) -> NDArray[np.bool_]:
     facts = chip_facts(layout, chip_set)
     views = feature_sets.views_of(feature_sets.find(layout, chip_set, stamp.partition(".")[2]).maker)
     lacks_all = feature_sets.lacks_all([view.name for view in views], facts)
@@ -367,9 +360,10 @@ def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> 
 
     A copy of a project has its times and names; its folder is another one, or its database where it takes the other's place.
     """
-    path = layout.features(chip_set, feature_set)
-    with reading(path):
-        parts = (str(layout.folder), layout.gpkg.stat().st_ino, created_at, chip_set, feature_set, path.stat().st_mtime_ns)
+    paths = (layout.features(chip_set, feature_set), layout.chip_facts(chip_set))
+    with reading(paths[0]):
+        changed_ns = [path.stat().st_mtime_ns for path in paths]
+        parts = (str(layout.folder), layout.gpkg.stat().st_ino, created_at, chip_set, feature_set, changed_ns)
     return f"{hashlib.sha256(repr(parts).encode()).hexdigest()[:12]}.{feature_set}"
 
 

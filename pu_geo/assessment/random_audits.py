@@ -104,7 +104,7 @@ def _begin(
     facts: dict[str, Any] = {
         "id": f"check-{secrets.token_hex(5)}", "purpose": purpose, "chip_set": chip_set, "run_id": run_id,
         "begun_by": analyst, "begun_at": store.now(), "at_event": at_event, "is_open": True,
-        "open_spans": [[at_event, None]], "n_drawn": sample.n_drawn, "handed": {},
+        "open_spans": [[at_event, None]], "n_drawn": sample.n_drawn, "handed": {}, "handed_before": {},
     }  # fmt: skip
     with queues.locked(layout):
         _close_all(layout)

@@ -192,7 +192,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
             "Mark more buildings on the Annotate page; say what kind of damage they have where you can tell.",
             kind="few_labels",
         )
-    has, _ = store.call(job.layout, damage_types.answered, pu)
+    has = store.call(job.layout, damage_types.answered, pu)
     chosen = damage_types.rarest_of_each(has, FEWEST_OF_A_KIND)
     often = [name for name, _ in sorted(Counter(chosen.values()).items(), key=lambda item: (-item[1], item[0]))]
     number = {name: i for i, name in enumerate(often, 1)}

@@ -120,7 +120,7 @@ def review(layout: Layout, suspect: Suspect, label: Label | None, *, analyst: st
         if label is not None:
             facts["act"] = act = f"review-{op}"
             ops = [LabelOp(f"{act}-{i}", building, label, act) for i, building in enumerate(suspect.building_ids)]
-            ops = labels.keep_types(db, labels.keep_grades(db, ops))
+            ops = labels.keep_details(db, ops)
             wrong = [ack.error for ack in labels.append(db, ops, analyst=analyst, screen="explore") if ack.error]
             if wrong:
                 raise ProjectError(f"The label was not stored: {wrong[0]}", "Try again.", kind="label")

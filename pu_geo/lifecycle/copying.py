@@ -8,11 +8,12 @@ import shutil
 import tempfile
 from collections.abc import Collection
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 
 from pu_geo.errors import ProjectError, writing
 from pu_geo.files import checked, make_folder, move_path
-from pu_geo.store import backups, federations, labels, store
+from pu_geo.store import backups, federations, labels, removals, store
 from pu_geo.store.layout import SUFFIX, Layout
 
 _NOT_COPIED = ("-wal", "-shm", ".lock", ".part")  # ends of names: what belongs to whoever works in the project now
@@ -50,8 +51,7 @@ def copy_project(layout: Layout, target: str, *, with_exports: bool = True) -> d
             move_path(made.folder, folder)
     copied = Layout(folder)
     at_event = store.call(copied, labels.last_event)
-    n_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return {"out": str(folder), "at_event": at_event, "bytes": n_bytes}
+    return {"out": str(folder), "at_event": at_event, "bytes": removals.bytes_of([folder])}
 
 
 def folder_to_make(layout: Layout, named: str, example: str) -> Path:
@@ -68,6 +68,12 @@ def folder_to_make(layout: Layout, named: str, example: str) -> Path:
     if folder.exists():
         raise ProjectError(f"{folder} exists already; nothing was made.", "Name a folder that is not there yet.")
     return folder
+
+
+def free_folder(folder: Path) -> Path:
+    """Return a folder that is not there yet: joplin.pugeo, joplin-2.pugeo, ..."""
+    others = (folder.with_name(f"{folder.stem}-{number}{folder.suffix}") for number in count(2))
+    return next(one for one in chain([folder], others) if not one.exists())
 
 
 def copy_files(layout: Layout, made: Layout, without: Collection[Path] = (), linked: Collection[Path] = ()) -> None:

@@ -125,7 +125,7 @@ def _found_by(rule: Rule, asked: Asked, *, fix: bool) -> Iterator[Finding]:
     facts = {
         "names": listed([getattr(one, "name", str(one)) for one in found]),
         "first": found[0],
-        "size": _size(found),
+        "size": size(removals.bytes_of(one for one in found if isinstance(one, Path))),
         "P": asked.layout.folder,
     }
     finding = Finding(rule.about, rule.level, rule.words.format(**facts), rule.hint.format(**facts))
@@ -226,7 +226,7 @@ def _runs_without_row(asked: Asked) -> list[Path]:
 def _trash(asked: Asked) -> list[str]:
     with store.connect_as_is(asked.layout) as db:
         n = len(removals.not_ended(db))
-    n_bytes = removals.trash_bytes(asked.layout)
+    n_bytes = removals.bytes_of([asked.layout.trash])
     return [f"takes {size(n_bytes)}; {plural(n, 'removal')} can be undone"] if n_bytes else []
 
 
@@ -391,9 +391,3 @@ def _rasterio() -> str:
     import rasterio
 
     return f"rasterio {rasterio.__version__} with GDAL {rasterio.__gdal_version__}."
-
-
-def _size(found: Sequence[Path | str]) -> str:
-    paths = [path for path in found if isinstance(path, Path)]
-    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
-    return size(sum(file.lstat().st_size for file in files))

@@ -18,6 +18,7 @@ import pu_geo
 from pu_geo import jobs
 from pu_geo.errors import OutOfReach, ProjectError, PuGeoError, printable, writing
 from pu_geo.files import sign
+from pu_geo.lifecycle.copying import free_folder
 from pu_geo.records import RunFacts, Units
 from pu_geo.store import chosen, contents, labels, removals, runs, store, swap
 from pu_geo.store.layout import HOME_VARIABLE, SUFFIX, Layout, find_project, write_json
@@ -199,12 +200,7 @@ def suggested_folder(name: str) -> Path | None:
     stem = re.sub(r"[^a-z0-9]+", "-", letters.encode("ascii", "ignore").decode()).strip("-")[:_LONGEST_STEM].strip("-")
     if not stem and not name.strip():
         return None
-    base, number = stem or "event", 1
-    folder = home() / f"{base}{SUFFIX}"
-    while folder.exists():
-        number += 1
-        folder = home() / f"{base}-{number}{SUFFIX}"
-    return folder
+    return free_folder(home() / f"{stem or 'event'}{SUFFIX}")
 
 
 def create_named(name: str, path: str = "") -> Layout:
@@ -341,20 +337,12 @@ def sample_project(path: str | Path | None = None) -> Layout:
     folder = home() / f"sample-event{SUFFIX}" if path is None else with_ending(path).resolve()
     if not (folder / "project.gpkg").is_file():
         return create(str(folder), SAMPLE_NAME)
-    _require_sample(store.open_project(folder))
+    if (name := store.call(store.open_project(folder), store.project_name)) != SAMPLE_NAME:
+        raise ProjectError(
+            f"{folder} is the project {name!r}, not the sample event.",
+            "Name another folder for the sample event; `Project.open` opens this project.",
+        )
     return open_project(str(folder))
-
-
-def _require_sample(layout: Layout) -> None:
-    """Refuse a project that is not the sample event, and one of its name that holds other scenes and no chips yet."""
-    with store.connect(layout) as db:
-        name, chip_set = store.project_name(db), contents.latest_chip_set(db)
-        files = {Path(scene.path).name for scene in contents.scenes(db)}
-    hint = "Name another folder for the sample event; `Project.open` opens this project."
-    if name != SAMPLE_NAME:
-        raise ProjectError(f"{layout.folder} is the project {name!r}, not the sample event.", hint)
-    if not chip_set and files - {Path(str(one)).name for role in ("pre", "post") for one in sample_arguments()[role]}:  # type: ignore[attr-defined]
-        raise ProjectError(f"{layout.folder} holds other scenes than the sample event's: {', '.join(sorted(files))}.", hint)
 
 
 def open_sample() -> tuple[Layout, str | None]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from pu_geo import jobs
 from pu_geo.errors import LabelError, ProjectError, writing
 from pu_geo.files import atomic_write, make_folder, move_path, to_change
-from pu_geo.lifecycle.copying import copy_files, folder_to_make
+from pu_geo.lifecycle.copying import copy_files, folder_to_make, free_folder
 from pu_geo.spreadsheets import guarded
 from pu_geo.store import backups, contents, history, in_use, journal, labels, removals, runs, schema, store, swap
 from pu_geo.store.backups import Backup
@@ -105,7 +105,7 @@ def backup_of(layout: Layout, named: str | None) -> Backup:
         return whole
     paths = (Path(named).expanduser().resolve(), layout.backups / named, layout.backups / f"{named}.gpkg")
     path = next((path for path in paths if path.is_file()), None)
-    chosen = next((one for one in found if one.path == path), None) or (backups.read(path) if path else None)
+    chosen = backups.read(path) if path else None
     if chosen is None:
         known = listed([one.path.name for one in found]) or "none"
         raise ProjectError(
@@ -119,7 +119,7 @@ def backup_of(layout: Layout, named: str | None) -> Backup:
             f"Take the newest one that is whole: pu-geo restore {layout.folder}.",
             kind="corrupt",
         )
-    if any(one.project_id != chosen.project_id for one in found[:1]):
+    if found and found[0].project_id != chosen.project_id:
         raise ProjectError(
             f"The backup {chosen.path.name} is of another project than {layout.folder.name}.", "Name a backup of this one."
         )
@@ -128,11 +128,7 @@ def backup_of(layout: Layout, named: str | None) -> Backup:
 
 def restored_folder(layout: Layout) -> Path:
     """Return a folder beside a project that is not there yet: joplin-restored.pugeo, joplin-restored-2.pugeo, ..."""
-    number, folder = 1, layout.folder.with_name(f"{layout.folder.stem}-restored{SUFFIX}")
-    while folder.exists():
-        number += 1
-        folder = layout.folder.with_name(f"{layout.folder.stem}-restored-{number}{SUFFIX}")
-    return folder
+    return free_folder(layout.folder.with_name(f"{layout.folder.stem}-restored{SUFFIX}"))
 
 
 def restore(layout: Layout, named: str | None = None, *, to: str | None = None) -> Restored:

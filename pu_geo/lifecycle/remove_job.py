@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,6 @@ from pu_geo.scenes.footprints_job import GRID, with_former_ids
 from pu_geo.scenes.scenes_job import drawn, free_id, rgb_of
 from pu_geo.store import aoi, contents, import_log, runs, store
 from pu_geo.store.job import Job, Part
-from pu_geo.store.removals import Removal
 from pu_geo.wording import listed, plural, short_crs
 
 
@@ -109,10 +108,10 @@ def replace_layer(
     if n_alike == len(made.new) == len(old.scenes):
         raise ImageryError(f"The layer {name} has these files already.", "Name other files.", kind="dup")
     found = replace(found, change=lambda db: contents.exchange_layer(db, old.scenes, made.new))
-    done = removing.carry_out(job.layout, found, analyst, new={found.files[0]: made.tiles}, but=job.folder.name)
+    done = _done(job, found, analyst, {found.files[0]: made.tiles})
     crs_words = f"Files that name no coordinate system are taken to be in {short_crs(old.scenes[0].crs)}, as before."
     more = [crs_words] * is_as_before
-    return {**layers_job.as_result(made), **_result(done), "notes": [*more, *made.notes]}
+    return {**layers_job.as_result(made), **done, "notes": [*more, *made.notes]}
 
 
 def _checked_scenes(job: Job, *, but: str) -> list[Scene]:
@@ -145,8 +144,7 @@ def _exchange_scenes(
         contents.set_stretch(db, [scene for scene in left if scene not in scenes and scene not in new])
         contents.exchange_scenes(db, gone, new, grid, pre_share)
 
-    done = removing.carry_out(job.layout, replace(found, change=change), analyst, new=made, but=job.folder.name)
-    return {**_result(done), "notes": notes}
+    return {**_done(job, replace(found, change=change), analyst, made), "notes": notes}
 
 
 def _as_before(
@@ -165,7 +163,10 @@ def _as_before(
     return described(old.crs), True
 
 
-def _result(done: Removal) -> dict[str, object]:
+def _done(
+    job: Job, found: removing.Plan, analyst: str, new: Mapping[str, Path] | None = None
+) -> dict[str, object]:  # fmt: skip
+    done = removing.carry_out(job.layout, found, analyst, new=new, but=job.folder.name)
     return {"removal": done.number, "title": done.facts["title"], "plan": done.facts["plan"]}
 
 
@@ -176,7 +177,7 @@ def remove_footprints(job: Job, *, name: str, analyst: str) -> dict[str, object]
     """Remove footprints, and the chips of which they are; takes what `removing.plan` does, and returns as `remove_scene`."""
     found = removing.plan(job.layout, "footprints", name)
     job.report(0.2, f"removing {found.title}")
-    return _result(removing.carry_out(job.layout, found, analyst, but=job.folder.name))
+    return _done(job, found, analyst)
 
 
 def replace_footprints(
@@ -258,7 +259,7 @@ def replace_footprints(
         )
     job.report(0.6, f"replacing {len(before.wkb)} footprints by {len(table.wkb)}")
     job.stop_if_cancelled()
-    return _result(removing.carry_out(job.layout, plan, analyst, but=job.folder.name))
+    return _done(job, plan, analyst)
 
 
 def _way_words(file: str, way: tuple[float, float], n_moved: int, *, is_shifted: bool) -> str:

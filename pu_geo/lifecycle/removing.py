@@ -143,8 +143,7 @@ def _check_free(layout: Layout, kind: Kind, name: str, but: str) -> None:
 
 def _with_size(layout: Layout, lines: Sequence[str | None], files: Sequence[str]) -> list[str]:
     """Return the lines of a plan that there are, and how much space it frees."""
-    inside = [part for path in map(layout.path, files) for part in (path.rglob("*") if path.is_dir() else [path])]
-    n_bytes = sum(path.stat().st_size for path in inside if path.is_file())
+    n_bytes = removals.bytes_of(map(layout.path, files))
     freed = f"{size(n_bytes)} are freed when the space is reclaimed; until then the removal can be undone."
     return [*filter(None, lines), freed if n_bytes else "The removal can be undone."]
 
@@ -504,7 +503,7 @@ def removed(layout: Layout) -> list[Removal]:
 
 def removed_row(layout: Layout, one: Removal) -> dict[str, Any]:
     """Return a removal as JSON, with its size and its time in words."""
-    n_bytes = removals.bytes_of(layout, one)
+    n_bytes = removals.bytes_of([one.folder(layout)])
     about = {"kind": one.kind, "name": one.name, "title": str(one.facts["title"]), "analyst": one.analyst}
     return {**about, "removed_at": one.at, "at": day_and_time(one.at), "bytes": n_bytes, "size": size(n_bytes)}
 
@@ -534,4 +533,4 @@ def reclaimable(layout: Layout, older_than_days: float = 0) -> tuple[list[Remova
     """
     until = (datetime.now(UTC) - timedelta(days=older_than_days)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     found = [one for one in removed(layout) if not older_than_days or one.at < until]
-    return found, sum(removals.bytes_of(layout, one) for one in found)
+    return found, removals.bytes_of(one.folder(layout) for one in found)

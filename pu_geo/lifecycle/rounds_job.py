@@ -18,7 +18,6 @@ from pu_geo.scenes.chip_job import chip
 from pu_geo.scenes.layers_job import take_over
 from pu_geo.scenes.scenes_job import add_scenes
 from pu_geo.store import aoi, contents, grades, labels, population, rounds, runs, store, versions
-from pu_geo.store.chosen import reasons_by_chips
 from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import Layout, find_project
 from pu_geo.store.rounds import PastAnswer, Round
@@ -162,21 +161,14 @@ def _last_map(before: Layout) -> tuple[str, dict[str, str], dict[str, float | No
     published = versions.all_facts(before)
     if published:
         state = versions.read_state(before, published[0]["version"])
-        scores = _scores(before, str(published[0]["run_id"]))
+        run = next((one for one in store.call(before, runs.all_runs) if one.run_id == published[0]["run_id"]), None)
+        scores = {} if run is None else population.of_run(before, run).score_of()
         rows = zip(state["building_id"], state["not_assessed_reason"], strict=True)
         known = {building: None if why else scores.get(building) for building, why in rows}
         return published[0]["version"], dict(zip(state["building_id"], state["damage_binary"], strict=True)), known
-    chosen = store.call(before, runs.settle, before, lambda facts: reasons_by_chips(before, facts))
+    chosen = store.call(before, runs.settle, before)
     if chosen is None:
         return "", {}, {}
     shown = build_damage_map(before, chosen.run_id, None)
     binary = dict(zip(shown.building_ids, map(str, shown.columns["damage_binary"]), strict=True))
     return f"run {chosen.run_id}", binary, dict(zip(shown.building_ids, shown.columns["score"], strict=True))  # type: ignore[arg-type]
-
-
-def _scores(layout: Layout, run_id: str) -> dict[str, float]:
-    """Return building id -> score of a run as exports write it; nothing of a run that is gone."""
-    with store.connect(layout) as db:
-        if all(run_id != facts.run_id for facts in runs.all_runs(db)):
-            return {}
-        return population.of_run(layout, runs.find(db, run_id)).score_of()

@@ -17,7 +17,6 @@ from pu_geo.maps.report_job import write_report
 from pu_geo.records import DamageMap
 from pu_geo.scenes import scene_files
 from pu_geo.store import choices, contents, rounds, runs, store, versions
-from pu_geo.store.chosen import reasons_by_chips
 from pu_geo.store.job import Job, Part
 
 FILE_NAMES = {**{name: f"damage_map.{name}" for name in EXPORTERS}, "heat": "damage_heat.tif"}
@@ -83,7 +82,7 @@ def publish(
         files = sorted(path.name for path in folder.iterdir())
     with store.connect(job.layout) as db, store.transaction(db):
         choices.set_threshold(db, str(facts["run_id"]), threshold, threshold_origin)
-        runs.settle(db, job.layout, lambda found: reasons_by_chips(job.layout, found))
+        runs.settle(db, job.layout)
     return {**facts, "out": str(job.layout.exports / f"v{number}"), "files": files}
 
 

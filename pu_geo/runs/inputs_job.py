@@ -207,7 +207,7 @@ class RunInputs:
             return self
         types = store.call(layout, damage_types.read, self.pu, types_from, at_choice=self.at_choice)
         found = replace(self, types=types, types_from=types_from, takes_several=card.several_types)
-        if types.labels is not None and card.several_types:
+        if card.several_types:
             return found
         return replace(found, is_accepted=None, n_passed_over=self.n_accepted)
 
@@ -239,7 +239,7 @@ class RunInputs:
         )  # fmt: skip
         xy_m, why_no_place = places(layout, pu.building_ids)
         found = replace(found, xy_m=xy_m, why_no_place=why_no_place, views=views, is_missing=is_missing)
-        if self.types is None or self.types.labels is None:
+        if self.types is None:
             return found
         types = self.types
         return replace(found, type_labels=types.labels, type_names=types.names, is_ordinal=types.is_ordinal)

@@ -25,7 +25,7 @@ from pu_geo.runs.inputs_job import RunInputs, read_inputs, read_to_train, unlabe
 from pu_geo.runs.model_card_job import write_model
 from pu_geo.runs.monitor_job import TrainingMonitor, curve_of
 from pu_geo.runs.torchrun_job import n_devices, train_on
-from pu_geo.store import feature_sets, runs, store, training_times
+from pu_geo.store import runs, store, training_times
 from pu_geo.store.contents import chip_facts
 from pu_geo.store.job import Job
 from pu_geo.store.layout import RCF, write_json
@@ -224,7 +224,6 @@ def finish(
             judgement=None if indicators.judgement is None else indicators.judgement.as_mapping(),
             type_grades=tuple(grades[name] for name in facts.types) if grades else (),
         )
-        why = assessability.reasons(chips, facts.without_answers, feature_sets.without_layers(facts, chips))
         with runs.whole_or_not_at_all(layout.run(facts.run_id)):
             files = [*write_files(facts)]
             if curve := curve_of(job):
@@ -232,7 +231,7 @@ def finish(
                 write_json(files[-1], curve)
         store.call(
             layout, runs.finish, layout, facts, ids=pu.building_ids, scores=scores, arrays={**kept, "clusters": groups},
-            files=files, reasons=assessability.by_building(chips["building_ids"], why),
+            files=files,
         )  # fmt: skip
     return _result(facts)
 

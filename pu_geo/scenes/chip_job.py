@@ -43,7 +43,6 @@ from pu_geo.scenes.layers import n_missing
 from pu_geo.scenes.layers_job import add_layer
 from pu_geo.scenes.scenes_job import add_scenes
 from pu_geo.store import alignment, contents, feature_sets, freshness, runs, store
-from pu_geo.store.chosen import reasons_by_chips
 from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import RCF, Layout, new_array, write_facts
 
@@ -333,7 +332,7 @@ def renew_reasons(db: sqlite3.Connection, layout: Layout, chip_set: str) -> None
     """
     for run in runs.all_runs(db):
         if run.chip_set == chip_set and runs.reasons(db, run.run_id) is not None:
-            runs.put_reasons(db, run.run_id, reasons_by_chips(layout, run) or {})
+            runs.put_reasons(db, run.run_id, runs.reasons_by_chips(layout, run) or {})
 
 
 def prepare(

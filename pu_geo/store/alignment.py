@@ -10,9 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.files import atomic_write
 from pu_geo.records import Scene, scene_fingerprint
-from pu_geo.store.layout import Layout, reading
+from pu_geo.store.layout import Layout, reading, write_arrays
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,9 @@ def save(layout: Layout, alignment: Alignment, scenes: Sequence[Scene]) -> None:
     digest = hashlib.sha256(_name_of(scenes).encode())
     for array in (alignment.dx_m, alignment.dy_m, alignment.quality):
         digest.update(np.ascontiguousarray(array, "<f8").tobytes())
-    with atomic_write(path_of(layout)) as temporary, temporary.open("wb") as stream:
-        arrays = {**vars(alignment), "building_ids": np.array(alignment.building_ids, dtype=np.str_)}
-        names = {"made_from": np.array(_name_of(scenes)), "fingerprint": np.array(digest.hexdigest()[:12])}
-        np.savez(stream, allow_pickle=False, **names, **arrays)
+    arrays = {**vars(alignment), "building_ids": np.array(alignment.building_ids, dtype=np.str_)}
+    names = {"made_from": np.array(_name_of(scenes)), "fingerprint": np.array(digest.hexdigest()[:12])}
+    write_arrays(path_of(layout), {**names, **arrays})
 
 
 def fingerprint(layout: Layout, scenes: Sequence[Scene]) -> str:

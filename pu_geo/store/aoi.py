@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import shapely
 
 from pu_geo.errors import ProjectError
-from pu_geo.store.contents import blob_from_wkb, footprints, register_layer, wkb_from_blob
+from pu_geo.store.contents import blobs, footprints, register_layer, wkb_from_blob
 from pu_geo.store.store import now, transaction
 
 
@@ -32,13 +32,17 @@ class Aoi:
 
 def current(db: sqlite3.Connection) -> Aoi | None:
     """Return the area of interest, or None where there is none."""
-    row = db.execute("SELECT geom, source, at FROM aoi").fetchone()
-    return None if row is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
+    return _area(db, "SELECT geom, source, at FROM aoi")
 
 
 def in_force(db: sqlite3.Connection, at: str) -> Aoi | None:
     """Return the area of interest that stood at a moment, RFC 3339 UTC; None where there was none."""
-    row = db.execute("SELECT geom, source, at FROM aoi_log WHERE at <= ? ORDER BY step DESC LIMIT 1", (at,)).fetchone()
+    return _area(db, "SELECT geom, source, at FROM aoi_log WHERE at <= ? ORDER BY step DESC LIMIT 1", at)
+
+
+def _area(db: sqlite3.Connection, query: str, *given: str) -> Aoi | None:
+    """Return the area of a row; None where there is no row, or it takes an area away."""
+    row = db.execute(query, given).fetchone()
     return None if row is None or row[0] is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
 
 
@@ -72,11 +76,11 @@ def remove(db: sqlite3.Connection) -> bool:
 
 def before(db: sqlite3.Connection) -> Aoi | None:
     """Return the area that stood before the last change, which `put_back` brings back; None where there was none."""
-    row = db.execute(
+    return _area(
+        db,
         "SELECT geom, source, at FROM aoi_log WHERE geom IS NOT NULL "
-        "AND geom IS NOT (SELECT geom FROM aoi_log ORDER BY step DESC LIMIT 1) ORDER BY step DESC LIMIT 1"
-    ).fetchone()
-    return None if row is None else Aoi(wkb_from_blob(row[0]), row[1], row[2])
+        "AND geom IS NOT (SELECT geom FROM aoi_log ORDER BY step DESC LIMIT 1) ORDER BY step DESC LIMIT 1",
+    )
 
 
 def put_back(db: sqlite3.Connection) -> Aoi | None:
@@ -92,6 +96,6 @@ def _append(db: sqlite3.Connection, wkb: bytes | None, source: str) -> None:
     """Write an entry, and keep the GeoPackage's own registry true: coordinate system and extent."""
     (srs_id,) = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()
     box = None if wkb is None else shapely.bounds(shapely.from_wkb(wkb))
-    blob = None if wkb is None or box is None else blob_from_wkb(wkb, box, srs_id)
+    blob = None if wkb is None else blobs(db, [wkb])[0]
     db.execute("INSERT INTO aoi_log (geom, source, at) VALUES (?, ?, ?)", (blob, source, now()))
     register_layer(db, "aoi", srs_id, [None] * 4 if box is None else box.tolist())

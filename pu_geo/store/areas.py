@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import shapely
 
 from pu_geo.errors import ProjectError
-from pu_geo.store.contents import blob_from_wkb, register_layer, wkb_from_blob
+from pu_geo.store.contents import blobs, register_layer, wkb_from_blob
 from pu_geo.store.store import transaction
 
 _LAYER = re.compile(r"[^\W_][\w-]{0,39}")  # letters of every script; it is part of file names
@@ -57,12 +57,10 @@ def put_areas(db: sqlite3.Connection, areas: AreaLayer) -> int:
         ProjectError: if the name cannot name a layer.
     """
     layer = checked_layer(areas.layer)
-    bounds = shapely.bounds(shapely.from_wkb(list(areas.wkb)))
     with transaction(db):
         (srs_id,) = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()
         replaced = db.execute("DELETE FROM areas WHERE layer = ?", (layer,)).rowcount
-        blobs = [blob_from_wkb(wkb, box, srs_id) for wkb, box in zip(areas.wkb, bounds, strict=True)]
-        rows = zip(blobs, [layer] * len(blobs), areas.names, areas.pcodes, strict=True)
+        rows = zip(blobs(db, areas.wkb), [layer] * len(areas.wkb), areas.names, areas.pcodes, strict=True)
         db.executemany("INSERT INTO areas (geom, layer, name, pcode) VALUES (?, ?, ?, ?)", rows)
         stored = [wkb_from_blob(row[0]) for row in db.execute("SELECT geom FROM areas")]
         box = shapely.total_bounds(shapely.from_wkb(stored)).tolist() if stored else [None] * 4

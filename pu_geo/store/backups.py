@@ -18,7 +18,7 @@ from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal, TypedDict, get_args
+from typing import Literal, get_args
 
 from pu_geo.errors import OutOfReach, ProjectError
 from pu_geo.files import atomic_write, checked, is_abandoned, make_folder, may_change, remove_path, single
@@ -34,17 +34,6 @@ _RESERVE = 64 * 2**20  # bytes that a backup leaves free: clicks need room too
 _BUSY_S = 20.0
 _SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 _BUSY_STEP_S = 0.25
-
-
-_unchanged: dict[
-    Path, tuple[tuple[int, int], ...]
-] = {}  # database -> its files when it was last the same as its newest backup
-
-
-class _Facts(TypedDict):
-    schema: int
-    at_event: int
-    project_id: str
 
 
 @dataclass(frozen=True)
@@ -103,25 +92,24 @@ def make_daily(layout: Layout) -> Backup | None:
     Raises:
         ProjectError: as `make` does.
     """
-    if _is_recent(newest(layout)):
+    if _is_enough(layout):
         return None
     with refused_in_words(layout, layout.backups), locks.one_at_a_time(layout.backups / LOCK):
-        last, now = newest(layout), _stamp(layout)
-        if _is_recent(last):
+        if _is_enough(layout):
             return None  # another server was faster
-        if last and _unchanged.get(layout.gpkg) == now:
-            return None
-        made = _make(layout, "daily", layout.backups, own=True, unlike=last)
-        if made == last:
-            _unchanged[layout.gpkg] = now
-    return made if made != last else None
+        return _make(layout, "daily", layout.backups, own=True)
 
 
-def _stamp(layout: Layout) -> tuple[tuple[int, int], ...]:
-    """Return size and time of the database's files: as long as they are the same, nothing was stored."""
-    wal = layout.gpkg.with_name(f"{layout.gpkg.name}-wal")
-    facts = [path.stat() for path in (layout.gpkg, wal) if path.exists()]
-    return tuple((one.st_size, one.st_mtime_ns) for one in facts)
+def _is_enough(layout: Layout) -> bool:
+    """Return whether the newest backup is of the last day, or nothing was stored since; one from the future, by a wrong
+    clock, is not.
+    """
+    last = newest(layout)
+    if last is None or last.age < timedelta():
+        return False
+    files = [path.stat() for path in (layout.gpkg, layout.gpkg.with_name(f"{layout.gpkg.name}-wal")) if path.exists()]
+    changed_at = max(one.st_mtime for one in files if one.st_size)
+    return last.age < DAY or changed_at <= datetime.fromisoformat(last.made_at).timestamp()
 
 
 def all_backups(layout: Layout) -> list[Backup]:
@@ -181,8 +169,7 @@ def too_many(backups: list[Backup]) -> list[Backup]:
     return [backup for of_reason in ours for backup in of_reason[KEPT:]]
 
 
-def _make(layout: Layout, reason: Reason, folder: Path, *, own: bool, unlike: Backup | None = None) -> Backup:
-    """Return a new backup, or `unlike` if it came out the same to the byte."""
+def _make(layout: Layout, reason: Reason, folder: Path, *, own: bool) -> Backup:
     at = datetime.now(UTC)
     name = "" if own else f"{layout.folder.stem}-"
     path = folder / f"{name}{at:%Y%m%d-%H%M%S}-{at.microsecond // 1000:03}-{reason}.gpkg"
@@ -191,13 +178,14 @@ def _make(layout: Layout, reason: Reason, folder: Path, *, own: bool, unlike: Ba
         _copy(layout.gpkg, temporary)
         if wrong := quick_check(temporary):
             raise sqlite3.DatabaseError(wrong)
-        facts = _facts(temporary)
+        with closing(_reading(temporary)) as db:
+            meta = dict(db.execute("SELECT key, value FROM pugeo_meta").fetchall())
+            (at_event,) = db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()
+        made_at = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        n_bytes = temporary.stat().st_size
         made = Backup(
-            path, at.isoformat(timespec="milliseconds").replace("+00:00", "Z"), reason, sha256_of(temporary),
-            n_bytes=temporary.stat().st_size, **facts,
-        )  # fmt: skip
-        if unlike and made.sha256 == unlike.sha256:
-            return unlike
+            path, made_at, reason, sha256_of(temporary), int(meta["schema"]), at_event, n_bytes, str(meta["project_id"])
+        )
     try:
         write_json(path.with_suffix(".json"), {key: value for key, value in asdict(made).items() if key != "path"})
     except BaseException:
@@ -262,11 +250,6 @@ def is_open(gpkg: Path) -> bool:
     return any(gpkg.with_name(gpkg.name + end).exists() for end in ("-wal", "-journal"))
 
 
-def _is_recent(backup: Backup | None) -> bool:
-    """Return whether a backup is younger than a day; one from the future, by a wrong clock, is not."""
-    return backup is not None and timedelta() <= backup.age < DAY
-
-
 def _need_room(layout: Layout, folder: Path) -> None:
     wal = layout.gpkg.with_name(f"{layout.gpkg.name}-wal")
     need = layout.gpkg.stat().st_size + (wal.stat().st_size if wal.exists() else 0)
@@ -283,13 +266,6 @@ def quick_check(path: Path) -> str:
             return strange
         found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
     return "" if found == "ok" else " ".join(found.split())
-
-
-def _facts(path: Path) -> _Facts:
-    with closing(_reading(path)) as db:
-        meta = dict(db.execute("SELECT key, value FROM pugeo_meta").fetchall())
-        at_event = db.execute("SELECT ifnull(max(event), 0) FROM label_event").fetchone()[0]
-    return {"schema": int(meta["schema"]), "at_event": int(at_event), "project_id": str(meta["project_id"])}
 
 
 def _reading(path: Path) -> sqlite3.Connection:

@@ -4,8 +4,7 @@ The order never changes; facts that do (how far the sample goes, who answers wha
 under the lock of the project's queues.
 
 Which random checks are a check's own: those on buildings that it handed to whoever answered, while it was open. The queues
-of the search draw random checks too, and so does the next audit, perhaps of the same buildings. Facts without "open_spans"
-were written before that was kept: such a check may have been open at any time since it began.
+of the search draw random checks too, and so does the next audit, perhaps of the same buildings.
 """
 
 from __future__ import annotations
@@ -14,12 +13,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import ProjectError
-from pu_geo.files import atomic_write
-from pu_geo.store.layout import Layout, checked_id, read_arrays, read_json, write_json
+from pu_geo.store.layout import Layout, checked_id, read_arrays, read_json, write_arrays, write_json
 
 
 def _folder(layout: Layout) -> Path:
@@ -43,32 +40,33 @@ def load(layout: Layout, check_id: str) -> tuple[dict[str, Any], dict[str, NDArr
 def add(layout: Layout, facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write a new check under the next number; `facts` has its "id". It is there once its facts are. One at a time."""
     path = _folder(layout) / f"{checked_id(str(facts['id']))}.npz"
-    with atomic_write(path) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
+    write_arrays(path, arrays)
     number = max((int(one["number"]) for one in all_checks(layout)), default=0) + 1
     save_facts(layout, {**facts, "number": number})
 
 
 def opened(facts: Mapping[str, Any], event: int) -> dict[str, Any]:
-    """Return the facts of a check that is open from now on, after the label event of that number."""
+    """Return the facts of a check that is open from now on, after the label event of that number.
+
+    Its "open_spans" are the label events after which it was opened, and up to which it was open; None where it still is.
+    """
     if facts["is_open"]:
         return dict(facts)
-    spans = _spans(facts)
-    return {**facts, "is_open": True, "open_spans": spans if spans[-1][1] is None else [*spans, (event, None)]}
+    return {**facts, "is_open": True, "open_spans": [*facts["open_spans"], (event, None)]}
 
 
 def closed(facts: Mapping[str, Any], event: int) -> dict[str, Any]:
     """Return the facts of a check that is closed from now on, after the label event of that number."""
     if not facts["is_open"]:
         return dict(facts)
-    *before, (begun, _) = _spans(facts)
+    *before, (begun, _) = facts["open_spans"]
     return {**facts, "is_open": False, "open_spans": [*before, (begun, event)]}
 
 
 def handed_out(facts: Mapping[str, Any], building_ids: Iterable[str], analyst: str) -> dict[str, Any]:
     """Return the facts of a check that hands some buildings to an analyst; who had them before may still answer them."""
     handed: dict[str, str] = dict(facts["handed"])
-    before: dict[str, list[str]] = dict(facts.get("handed_before", {}))
+    before: dict[str, list[str]] = dict(facts["handed_before"])
     for building in building_ids:
         if handed.get(building, analyst) != analyst:
             before[building] = [*before.get(building, []), handed[building]]
@@ -82,15 +80,10 @@ def is_own(facts: Mapping[str, Any], building_id: str, event: int, analyst: str 
     Args:
         analyst: who answered; None for anybody, such as a second reader.
     """
-    had = (facts["handed"].get(building_id), *facts.get("handed_before", {}).get(building_id, ()))
+    had = (facts["handed"].get(building_id), *facts["handed_before"].get(building_id, ()))
     if had[0] is None or analyst not in (None, *had):
         return False
-    return any(begun < event and (end is None or event <= end) for begun, end in _spans(facts))
-
-
-def _spans(facts: Mapping[str, Any]) -> list[tuple[int, int | None]]:
-    """Return the label events after which a check was opened, and up to which it was open; None where it still is."""
-    return [(begun, end) for begun, end in facts.get("open_spans") or [(int(facts["at_event"]), None)]]
+    return any(begun < event and (end is None or event <= end) for begun, end in facts["open_spans"])
 
 
 def save_facts(layout: Layout, facts: Mapping[str, Any]) -> None:

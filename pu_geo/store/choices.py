@@ -20,6 +20,11 @@ START, TOP, AUDIT = "start", "top", "audit"
 who wanted k buildings flagged), "audit:<id of the check>"."""
 
 _TYPE_THRESHOLD = "type_threshold"
+WORDS = {
+    OWN: "the run's own", PERSON: "chosen by a person", TOP: "chosen by a person",
+    START: "a starting point, not an estimate", AUDIT: "set from the accuracy assessment",
+}  # fmt: skip
+"""Kind of an origin -> where a threshold comes from, for people."""
 
 
 class Threshold(NamedTuple):
@@ -41,8 +46,8 @@ def origin_words(origin: str) -> str:
         return f"chosen by audit {rest}"
     if kind in (START, TOP) and rest.isdecimal():
         buildings = "top building" if rest == "1" else f"top {int(rest):,} buildings"
-        return f"{buildings}: {'a starting point, not an estimate' if kind == START else 'chosen by a person'}"
-    return {OWN: "the run's own", PERSON: "chosen by a person"}.get(origin, origin)
+        return f"{buildings}: {WORDS[kind]}"
+    return WORDS.get(origin, origin)
 
 
 def of_start(origin: str) -> bool:

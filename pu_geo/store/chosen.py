@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pu_geo.analysis import assessability
 from pu_geo.errors import ProjectError
 from pu_geo.records import RunFacts
-from pu_geo.store import choices, feature_sets, runs, store
-from pu_geo.store.choices import AUDIT, PERSON, START, TOP, Threshold, of_start, origin_words
-from pu_geo.store.contents import chip_facts
+from pu_geo.store import choices, runs, store
+from pu_geo.store.choices import AUDIT, PERSON, START, TOP, WORDS, Threshold, of_start, origin_words
 from pu_geo.store.layout import Layout
 
 __all__ = ["AUDIT", "PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
@@ -45,7 +43,7 @@ def chosen_run(layout: Layout) -> RunFacts | None:
 
     See `runs.to_show` for which it is.
     """
-    return store.call(layout, runs.settle, layout, lambda facts: reasons_by_chips(layout, facts))
+    return store.call(layout, runs.settle, layout)
 
 
 def why_chosen(layout: Layout) -> runs.Why | None:
@@ -56,8 +54,7 @@ def why_chosen(layout: Layout) -> runs.Why | None:
 
 def choose_run(layout: Layout, run_id: str) -> None:
     """Store that a person chose the run that screens, live map and exports show."""
-    with store.connect(layout) as db:
-        runs.pin(db, layout, run_id, reasons_of(layout, runs.find(db, run_id)))
+    store.call(layout, runs.pin, run_id)
 
 
 def choose_automatically(layout: Layout) -> None:
@@ -72,16 +69,7 @@ def reasons_of(layout: Layout, facts: RunFacts) -> Mapping[str, str] | None:
     As it was stored with the run, else by the facts of its chips; None where those are gone.
     """
     known = store.call(layout, runs.reasons, facts.run_id)
-    return reasons_by_chips(layout, facts) if known is None else known
-
-
-def reasons_by_chips(layout: Layout, facts: RunFacts) -> Mapping[str, str] | None:
-    """Return the same by the facts of the chips alone, for a run that was stored without; None where those are gone."""
-    if not layout.chip_facts(facts.chip_set).is_file():
-        return None
-    chips = chip_facts(layout, facts.chip_set)
-    why = assessability.reasons(chips, facts.without_answers, feature_sets.without_layers(facts, chips))
-    return assessability.by_building(chips["building_ids"], why)
+    return runs.reasons_by_chips(layout, facts) if known is None else known
 
 
 def threshold(layout: Layout, run_id: str, value: float | None = None) -> Threshold:
@@ -100,13 +88,7 @@ def basis_words(origin: str) -> str:
     >>> basis_words("start:88"), basis_words("top:120"), basis_words("audit:check-1")
     ('a starting point, not an estimate', 'chosen by a person', 'set from the accuracy assessment')
     """
-    kind = origin.partition(":")[0]
-    words = {
-        START: "a starting point, not an estimate",
-        AUDIT: "set from the accuracy assessment",
-        TOP: "chosen by a person",
-    }
-    return words.get(kind) or origin_words(origin)
+    return WORDS.get(origin.partition(":")[0], origin)
 
 
 def choose_threshold(layout: Layout, run_id: str, value: float, origin: str = PERSON) -> None:

@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.errors import ProjectError
+from pu_geo.errors import ProjectError, writing
 from pu_geo.files import atomic_write
 from pu_geo.records import ID_KEYS, FootprintTable, Grid, Layer, Scene, Units, View, scene_of
 from pu_geo.store import schema
 from pu_geo.store.layout import Layout, read_array, read_json, reading
-from pu_geo.store.store import now, project_id, transaction
+from pu_geo.store.store import fact, now, project_id, transaction
 
 
 def add_scenes(db: sqlite3.Connection, scenes: Sequence[Scene], grid: Grid, pre_share: float | None = None) -> None:
@@ -193,8 +193,8 @@ def pre_share(db: sqlite3.Connection) -> float | None:
     """Return the share of the post scenes' area, 0..1, that pre scenes cover; None where there is none, or it was not
     measured.
     """
-    row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'pre_share'").fetchone()
-    return None if row is None else json.loads(row[0])
+    found: float | None = json.loads(fact(db, "pre_share") or "null")
+    return found
 
 
 def set_dates(db: sqlite3.Connection, dates: Mapping[str, str | None]) -> None:
@@ -228,14 +228,13 @@ def pixel_words(here_m: float, known_m: float, who: str = "The model", where: st
 
 def grid(db: sqlite3.Connection) -> Grid:
     """Return the project grid. Raises ProjectError if there is no post scene yet."""
-    row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'grid'").fetchone()
-    if row is None:
+    if (text := fact(db, "grid")) is None:
         raise ProjectError(
             "This project has no post-event scene yet, so it has no coordinate system.",
             "Add one on the Imagery page, or with `pu-geo add-scene`.",
             kind="no_scene",
         )
-    facts = json.loads(row[0])
+    facts = json.loads(text)
     return Grid(**{**facts, "transform": tuple(facts["transform"])})
 
 
@@ -286,7 +285,7 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: 
     number, reserved = max(count_footprints(db), highest_number(db)), {*taken, *table.building_ids}
     new: dict[int, str] = {}
     rows = []
-    for i, (blob, building_id) in enumerate(zip(_blobs(db, table.wkb), table.building_ids, strict=True)):
+    for i, (blob, building_id) in enumerate(zip(blobs(db, table.wkb), table.building_ids, strict=True)):
         if blob in outlines:
             continue
         while not building_id or building_id in taken:
@@ -294,11 +293,10 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: 
             building_id = "" if (made := f"b{number:06d}") in reserved else made
         outlines.add(blob)
         taken.add(building_id)
-        attributes = json.dumps(dict(table.attributes[i]), ensure_ascii=False)
         new[i] = building_id
-        rows.append((blob, building_id, float(table.area_m2[i]), table.source, attributes))
+        rows.append(_row(table, i, blob, building_id))
     db.executemany(
-        "INSERT INTO footprints (geom, building_id, area_m2, source_footprint, attributes) VALUES (?, ?, ?, ?, ?)", rows
+        "INSERT INTO footprints (geom, area_m2, source_footprint, attributes, building_id) VALUES (?, ?, ?, ?, ?)", rows
     )
     if rows:
         note_footprints(db)
@@ -310,8 +308,18 @@ def insert_footprints(db: sqlite3.Connection, table: FootprintTable, come_back: 
     return new
 
 
-def _blobs(db: sqlite3.Connection, outlines: Sequence[bytes]) -> list[bytes]:
-    """Wrap outlines, WKB in the project CRS, as geometries of this project's footprints."""
+def _row(table: FootprintTable, i: int, blob: bytes, building_id: str) -> tuple[object, ...]:
+    return (
+        blob,
+        float(table.area_m2[i]),
+        table.source,
+        json.dumps(dict(table.attributes[i]), ensure_ascii=False),
+        building_id,
+    )
+
+
+def blobs(db: sqlite3.Connection, outlines: Sequence[bytes]) -> list[bytes]:
+    """Wrap outlines, WKB in the project CRS, as GeoPackage geometries in that system."""
     import shapely  # not where a training alone runs
 
     srs_id = db.execute("SELECT srs_id FROM gpkg_geometry_columns WHERE table_name = 'footprints'").fetchone()[0]
@@ -365,8 +373,8 @@ def move_former(db: sqlite3.Connection, way: tuple[float, float]) -> None:
 
     found = former_outlines(db)
     moved = shapely.transform(shapely.from_wkb(np.array(list(found.values()), dtype=object)), lambda xy: xy + np.array(way))
-    blobs = _blobs(db, shapely.to_wkb(moved, byte_order=1))
-    db.executemany("UPDATE former SET geom = ? WHERE building_id = ?", zip(blobs, found, strict=True))
+    rows = zip(blobs(db, shapely.to_wkb(moved, byte_order=1)), found, strict=True)
+    db.executemany("UPDATE former SET geom = ? WHERE building_id = ?", rows)
 
 
 def any_removed(db: sqlite3.Connection) -> bool:
@@ -407,16 +415,8 @@ def change_outlines(db: sqlite3.Connection, table: FootprintTable, ids: Collecti
     """Give some buildings the outlines, areas and attributes that a table has; within a transaction of the caller's."""
     wanted = set(ids)
     kept = [i for i, building in enumerate(table.building_ids) if building in wanted]
-    rows = [
-        (
-            blob,
-            float(table.area_m2[i]),
-            table.source,
-            json.dumps(dict(table.attributes[i]), ensure_ascii=False),
-            table.building_ids[i],
-        )
-        for i, blob in zip(kept, _blobs(db, [table.wkb[i] for i in kept]), strict=True)
-    ]
+    wrapped = zip(kept, blobs(db, [table.wkb[i] for i in kept]), strict=True)
+    rows = [_row(table, i, blob, table.building_ids[i]) for i, blob in wrapped]
     change = "UPDATE footprints SET geom = ?, area_m2 = ?, source_footprint = ?, attributes = ? WHERE building_id = ?"
     db.executemany(change, rows)
     note_footprints(db)
@@ -428,8 +428,7 @@ def geometry_v(db: sqlite3.Connection) -> str:
 
     It is in the address and the key of all that is kept in the order of `building_ids`.
     """
-    row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'geometry_v'").fetchone()
-    return "0" if row is None else str(row[0])
+    return fact(db, "geometry_v") or "0"
 
 
 def note_footprints(db: sqlite3.Connection) -> None:
@@ -460,8 +459,7 @@ def highest_number(db: sqlite3.Connection) -> int:
 
     The next footprint without id gets the one after it: a removed building's labels and scores must not become another's.
     """
-    stored = db.execute("SELECT value FROM pugeo_meta WHERE key = ?", (_HIGHEST,)).fetchone()
-    return 0 if stored is None else int(stored[0])
+    return int(fact(db, _HIGHEST) or 0)
 
 
 def _note_numbers(db: sqlite3.Connection, ids: Iterable[str]) -> None:
@@ -795,14 +793,8 @@ def keep(layout: Layout, files: Sequence[tuple[str, bytes | memoryview]]) -> lis
     for sign, (_, content) in zip(signs, files, strict=True):
         group = [sign] if sign[0] in several else [one for one in together if one[0] not in several]
         path = layout.path("sources") / hashlib.sha256(json.dumps(group).encode()).hexdigest()[:12] / sign[0]
-        try:
-            if not path.exists():
-                with atomic_write(path) as temporary:
-                    temporary.write_bytes(content)
-        except OSError as cause:
-            raise ProjectError(
-                f"{sign[0]} cannot be stored in the project: {cause.strerror or cause}.",
-                "Make room on the disk, or name the file by its path.",
-            ) from cause
+        if not path.exists():
+            with writing(path, ProjectError), atomic_write(path) as temporary:
+                temporary.write_bytes(content)
         found.append(path)
     return found

@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from itertools import compress
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,6 @@ from numpy.typing import NDArray
 from pu_geo.errors import TrainingError
 from pu_geo.records import LabelEvent, PUSet
 from pu_geo.store import grades, labels
-from pu_geo.store.grades import Grade
 from pu_geo.wording import plural
 
 ANSWERS, GRADES = "answers", "grades"
@@ -51,8 +51,8 @@ class DamageTypes:
 
     source: str
     kinds: Mapping[int, str]
-    labels: Types | None = None
-    names: tuple[str, ...] = ()
+    labels: Types
+    names: tuple[str, ...]
     is_ordinal: bool = False
     grades: tuple[str, ...] = ()
     n_several: int = 0
@@ -68,6 +68,24 @@ class Tally:
     n_has_not: int
 
 
+class _Given(NamedTuple):
+    """What damaged buildings were given by one source.
+
+    Attributes:
+        names: of the c types, rare ones too, in the order of `DamageTypes`.
+        labels: int8 [N, c], as in `DamageTypes`.
+        own: row -> the types that it has; of a scale its grade alone.
+        grades: ids of the c grades of a scale.
+        notes: what to know of them, a sentence each.
+    """
+
+    names: Sequence[str]
+    labels: Types
+    own: Mapping[int, Sequence[str]]
+    grades: Sequence[str] = ()
+    notes: tuple[str, ...] = ()
+
+
 def read(db: sqlite3.Connection, pu: PUSet, source: str, *, at_choice: int | None = None) -> DamageTypes:
     """Return the types of the buildings that a run learns from.
 
@@ -80,11 +98,25 @@ def read(db: sqlite3.Connection, pu: PUSet, source: str, *, at_choice: int | Non
     Raises:
         TrainingError: if no clicked building has such an attribute, or no type is left to learn.
     """
-    if source == ANSWERS:
-        return _of_answers(db, pu)
-    if source == GRADES:
-        return _of_grades(db, pu, at_choice)
-    return _of_attribute(db, pu, source)
+    given, fewest = _given(db, pu, source, at_choice), FEWEST if source in (ANSWERS, GRADES) else 1
+    n_has = (given.labels == HAS).sum(axis=0)
+    is_kept = n_has >= fewest
+    rare = ", ".join(f"{name} ({n})" for name, n in zip(given.names, n_has, strict=True) if n < fewest)
+    if not is_kept.any():
+        what = "damage type" if source == ANSWERS else "grade of the scale"
+        raise TrainingError(
+            f"No {what} was given to {FEWEST} or more of the damaged buildings that would be learned from"
+            f"{'; given were ' * bool(rare)}{rare}.",
+            "Give more of them on the Annotate page, or train without types.",
+            kind="types",
+        )
+    words = f"Damage types that fewer than {FEWEST} of the buildings learned from have were not learned: {rare}."
+    found, is_ordinal = given.labels[:, is_kept], source == GRADES
+    return DamageTypes(
+        source, rarest_of_each(given.own, fewest), found, tuple(compress(given.names, is_kept)), is_ordinal,
+        tuple(compress(given.grades, is_kept)), 0 if is_ordinal else int(((found == HAS).sum(axis=1) > 1).sum()),
+        (*[words] * bool(rare), *given.notes),
+    )  # fmt: skip
 
 
 def tally(db: sqlite3.Connection, pu: PUSet) -> dict[str, list[Tally]]:
@@ -94,16 +126,13 @@ def tally(db: sqlite3.Connection, pu: PUSet) -> dict[str, list[Tally]]:
     The most frequent type is first, of a scale the mildest. Attributes are those with texts; one that is called as answers
     or grades are is left out, since these words name the other two.
     """
-    found = {source: tally_of(db, pu, source) for source in (ANSWERS, GRADES)}
-    named: dict[str, Counter[str]] = {}
-    for own in _attributes_of_positives(db, pu).values():
-        for field, value in own.items():
-            if isinstance(value, str) and field not in found:
-                named.setdefault(field, Counter())[value] += 1
-    return found | {
-        field: [Tally(name, n, 0) for name, n in sorted(named[field].items(), key=lambda item: (-item[1], item[0]))]
-        for field in sorted(named)
+    texts = {
+        name
+        for own in _attributes_of_positives(db, pu).values()
+        for name, value in own.items()
+        if isinstance(value, str) and value.strip()
     }
+    return {source: tally_of(db, pu, source) for source in (ANSWERS, GRADES, *sorted(texts - {ANSWERS, GRADES}))}
 
 
 def kinds_of(db: sqlite3.Connection, pu: PUSet) -> dict[str, Counter[str]]:
@@ -120,18 +149,11 @@ def kinds_of(db: sqlite3.Connection, pu: PUSet) -> dict[str, Counter[str]]:
 
 
 def tally_of(db: sqlite3.Connection, pu: PUSet, source: str) -> list[Tally]:
-    """Return the types that damaged buildings were given by answers, or as grades, in the order of `tally`."""
-    if source == ANSWERS:
-        has, has_not = (Counter(name for names in each.values() for name in names) for each in answered(db, pu))
-        return [
-            Tally(name, has[name], has_not[name]) for name in sorted({*has, *has_not}, key=lambda name: (-has[name], name))
-        ]
-    given, scale, _ = _graded(db, pu, None)
-    if not given:
-        return []
-    names = [f"at least {one.name}" for one in scale]
-    columns = zip(names, at_least(pu, given, len(names)).T, strict=True)
-    return [Tally(name, int((own == HAS).sum()), int((own[pu.is_positive] == HAS_NOT).sum())) for name, own in columns]
+    """Return the types that damaged buildings were given by one source, in the order of `tally`."""
+    given = _given(db, pu, source)
+    of_damaged, is_answered = given.labels[pu.is_positive], source in (ANSWERS, GRADES)
+    n_has, n_has_not = (of_damaged == HAS).sum(axis=0).tolist(), (of_damaged == HAS_NOT).sum(axis=0) * is_answered
+    return [Tally(*one) for one in zip(given.names, n_has, n_has_not.tolist(), strict=True)]
 
 
 def rarest_of_each(types: Mapping[int, Sequence[str]], fewest: int) -> dict[int, str]:
@@ -154,14 +176,32 @@ def rarest_of_each(types: Mapping[int, Sequence[str]], fewest: int) -> dict[int,
         kept.remove(rare)
 
 
-# Types given on Annotate
+def answered(db: sqlite3.Connection, pu: PUSet) -> dict[int, tuple[str, ...]]:
+    """Return row -> types that it has by the answer that is learned from, of every damaged building."""
+    return {row: tuple(dict.fromkeys(event.damage_types)) for row, event in _events(db, pu).items()}
 
 
-def answered(db: sqlite3.Connection, pu: PUSet) -> tuple[dict[int, tuple[str, ...]], dict[int, tuple[str, ...]]]:
-    """Return row -> types that it has, and row -> types that it has not, of every damaged building that is learned from."""
-    events = _events(db, pu)
-    has = {row: tuple(dict.fromkeys(event.damage_types)) for row, event in events.items()}
-    return has, {row: tuple(dict.fromkeys(event.absent_types)) for row, event in events.items()}
+def _given(db: sqlite3.Connection, pu: PUSet, source: str, at_choice: int | None = None) -> _Given:
+    if source == ANSWERS:
+        has, absent = answered(db, pu), {row: event.absent_types for row, event in _events(db, pu).items()}
+        names = _most_frequent_first(has, (name for own in absent.values() for name in own))
+        return _Given(names, _labels(pu, names, has, absent), has)
+    return _graded(db, pu, at_choice) if source == GRADES else _of_attribute(db, pu, source)
+
+
+def _most_frequent_first(has: Mapping[int, Sequence[str]], also: Iterable[str] = ()) -> list[str]:
+    counts = Counter(name for own in has.values() for name in own)
+    return sorted({*counts, *also}, key=lambda name: (-counts[name], name))
+
+
+def _labels(
+    pu: PUSet, names: Sequence[str], has: Mapping[int, Sequence[str]], has_not: Mapping[int, Sequence[str]]
+) -> Types:
+    found, column = _nothing_said(pu, len(names)), {name: at for at, name in enumerate(names)}
+    for value, given in ((HAS_NOT, has_not), (HAS, has)):
+        for row, own in given.items():
+            found[row, [column[name] for name in own]] = value
+    return found
 
 
 def _events(db: sqlite3.Connection, pu: PUSet) -> dict[int, LabelEvent]:
@@ -171,25 +211,6 @@ def _events(db: sqlite3.Connection, pu: PUSet) -> dict[int, LabelEvent]:
     return {row: event for row, event in found.items() if event is not None}
 
 
-def _of_answers(db: sqlite3.Connection, pu: PUSet) -> DamageTypes:
-    has, has_not = answered(db, pu)
-    counts = Counter(name for own in has.values() for name in own)
-    named = {name for given in (has, has_not) for own in given.values() for name in own}
-    ordered = sorted(named, key=lambda name: (-counts[name], name))
-    names = tuple(name for name in ordered if counts[name] >= FEWEST)
-    rare = [(name, counts[name]) for name in ordered if counts[name] < FEWEST]
-    if not names:
-        raise _nothing_to_learn("damage type", rare)
-    column = {name: at for at, name in enumerate(names)}
-    found = _nothing_said(pu, len(names))
-    for value, given in ((HAS, has), (HAS_NOT, has_not)):
-        for row, own in given.items():
-            found[row, [column[name] for name in own if name in column]] = value
-    kinds = rarest_of_each(has, FEWEST)
-    n_several = int(((found == HAS).sum(axis=1) > 1).sum())
-    return DamageTypes(ANSWERS, kinds, found, names, n_several=n_several, notes=_of_rare(rare))
-
-
 def _nothing_said(pu: PUSet, n_types: int) -> Types:
     """Return labels with what is known without any type, int8 [N, c]: undamaged buildings have none."""
     found = np.full((len(pu.building_ids), n_types), NOBODY_SAID, np.int8)
@@ -197,36 +218,23 @@ def _nothing_said(pu: PUSet, n_types: int) -> Types:
     return found
 
 
-def _of_rare(rare: Sequence[tuple[str, int]]) -> tuple[str, ...]:
-    if not rare:
-        return ()
-    words = f"Damage types that fewer than {FEWEST} of the buildings learned from have were not learned: {_listed(rare)}."
-    return (words,)
-
-
-def _listed(rare: Sequence[tuple[str, int]]) -> str:
-    return ", ".join(f"{name} ({n})" for name, n in rare)
-
-
-def _nothing_to_learn(what: str, rare: Sequence[tuple[str, int]]) -> TrainingError:
-    given = f"; given were {_listed(rare)}" if rare else ""
-    return TrainingError(
-        f"No {what} was given to {FEWEST} or more of the damaged buildings that would be learned from{given}.",
-        "Give more of them on the Annotate page, or train without types.",
-        kind="types",
-    )
-
-
-# The project's grades, which are a scale
-
-
-def _graded(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> tuple[dict[int, int], list[Grade], int]:
-    """Return row -> place of its grade on the scale, from 0, the mildest; the scale; and how many have a grade off it."""
+def _graded(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> _Given:
+    """Return the project's grades, which are a scale; nothing where no building has one of it."""
     scale = [one for one in reversed(grades.known(db, at_choice=at_choice)) if one.is_offered]
     place = {one.id: at for at, one in enumerate(scale)}
-    given = {row: event.grade for row, event in _events(db, pu).items() if event.grade}
-    on_it = {row: place[grade] for row, grade in given.items() if grade in place}
-    return on_it, scale, len(given) - len(on_it)
+    every = {row: event.grade for row, event in _events(db, pu).items() if event.grade}
+    given = {row: place[grade] for row, grade in every.items() if grade in place}
+    if not given:
+        return _Given((), _nothing_said(pu, 0), {})
+    notes: tuple[str, ...] = ()
+    names = [f"at least {one.name}" for one in scale]
+    if n_ungraded := int(pu.is_positive.sum()) - len(given):
+        n_off = len(every) - len(given)
+        were = plural(n_ungraded, "damaged building was", "damaged buildings were")
+        off = f" ({n_off:,} of them graded by a grade that is not on the scale)" if n_off else ""
+        notes = (f"{were} learned without a grade{off}: as {names[0]}, and as unknown beyond.",)
+    exact = {row: (scale[at].name,) for row, at in given.items()}
+    return _Given(names, at_least(pu, given, len(names)), exact, [one.id for one in scale], notes)
 
 
 def at_least(pu: PUSet, given: Mapping[int, int], n_types: int) -> Types:
@@ -240,33 +248,6 @@ def at_least(pu: PUSet, given: Mapping[int, int], n_types: int) -> Types:
     return found
 
 
-def _of_grades(db: sqlite3.Connection, pu: PUSet, at_choice: int | None) -> DamageTypes:
-    given, scale, n_off = _graded(db, pu, at_choice)
-    names = tuple(f"at least {one.name}" for one in scale)
-    if not given:
-        raise _nothing_to_learn("grade of the scale", ())
-    found = at_least(pu, given, len(names))
-    n_has = (found == HAS).sum(axis=0)
-    is_kept = n_has >= FEWEST
-    if not is_kept.any():
-        raise _nothing_to_learn("grade of the scale", [(name, int(n)) for name, n in zip(names, n_has, strict=True)])
-    rare = [(name, int(n)) for name, n, kept in zip(names, n_has, is_kept, strict=True) if not kept]
-    notes = list(_of_rare(rare))
-    n_ungraded = int(pu.is_positive.sum()) - len(given)
-    if n_ungraded:
-        were = plural(n_ungraded, "damaged building was", "damaged buildings were")
-        off = f" ({n_off:,} of them graded by a grade that is not on the scale)" if n_off else ""
-        notes.append(f"{were} learned without a grade{off}: as {names[0]}, and as unknown beyond.")
-    exact = {row: (scale[place].name,) for row, place in given.items()}
-    kinds = rarest_of_each(exact, FEWEST)
-    kept_names = tuple(name for name, kept in zip(names, is_kept, strict=True) if kept)
-    kept = tuple(one.id for one, kept in zip(scale, is_kept, strict=True) if kept)
-    return DamageTypes(GRADES, kinds, found[:, is_kept], kept_names, is_ordinal=True, grades=kept, notes=tuple(notes))
-
-
-# An attribute of the footprints
-
-
 def _attributes_of_positives(db: sqlite3.Connection, pu: PUSet) -> dict[int, Mapping[str, Any]]:
     """Return row -> attributes of the footprint, of damaged buildings; no other one is read."""
     row_of = {pu.building_ids[row]: row for row in np.flatnonzero(pu.is_positive).tolist()}
@@ -277,7 +258,7 @@ def _attributes_of_positives(db: sqlite3.Connection, pu: PUSet) -> dict[int, Map
     return {row_of[building]: json.loads(text) for building, text in rows}
 
 
-def _of_attribute(db: sqlite3.Connection, pu: PUSet, field: str) -> DamageTypes:
+def _of_attribute(db: sqlite3.Connection, pu: PUSet, field: str) -> _Given:
     found = _attributes_of_positives(db, pu)
     if not any(field in own for own in found.values()):
         there = ", ".join(sorted({name for own in found.values() for name in own})) or "none"
@@ -286,20 +267,15 @@ def _of_attribute(db: sqlite3.Connection, pu: PUSet, field: str) -> DamageTypes:
             f"Name one of them, or {ANSWERS} or {GRADES}.",
             kind="types",
         )
-    given = {row: str(own[field]) for row, own in found.items() if str(own.get(field) or "").strip()}
+    given = {row: (str(own[field]),) for row, own in found.items() if str(own.get(field) or "").strip()}
     if not given:
         raise TrainingError(
             f"The attribute {field!r} is empty for all {len(found):,} damaged buildings that would be learned from.",
             f"Name another one, or {ANSWERS} or {GRADES}, or train without types.",
             kind="types",
         )
-    counts = Counter(given.values())
-    names = tuple(sorted(counts, key=lambda name: (-counts[name], name)))
-    labels_of = _nothing_said(pu, len(names))
-    for row, name in given.items():
-        labels_of[row] = [HAS if one == name else HAS_NOT for one in names]
-    notes: tuple[str, ...] = ()
+    names, notes = _most_frequent_first(given), tuple[str, ...]()
     if empty := len(found) - len(given):
         have = plural(empty, "damaged building has", "damaged buildings have")
         notes = (f"{have} no value of the attribute {field}: nothing was learned of their damage types.",)
-    return DamageTypes(field, given, labels_of, names, notes=notes)
+    return _Given(names, _labels(pu, names, given, dict.fromkeys(given, names)), given, notes=notes)

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from pu_geo import wording
 from pu_geo.errors import ProjectError, writing
-from pu_geo.files import atomic_write, remove_path
+from pu_geo.files import remove_path
 from pu_geo.records import FeatureRequest, RunFacts, View
 from pu_geo.store import choices, contents
-from pu_geo.store.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_facts
+from pu_geo.store.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_arrays, write_facts
 
 _CHOICE = "feature_set"
 _OF_RESULT = ("maker", "weights_sha256", "pool", "layer", "size_px", "dates", "n_views")
@@ -107,11 +107,13 @@ def is_missing(maker: Mapping[str, Any], facts: Mapping[str, Any]) -> NDArray[np
         facts: of the chip set.
     """
     views = views_of(maker)
-    if not views:
-        return None
-    row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
-    each = contents.is_missing(facts)
-    return np.stack([each[[row[part] for part in view.name.split("+")]].any(axis=0) for view in views])
+    return _lacks([view.name for view in views], facts) if views else None
+
+
+def _lacks(names: Sequence[str], facts: Mapping[str, Any]) -> NDArray[np.bool_]:
+    """Return which buildings lack which of some views or sums of views, such as "pre+post", bool [len(names), N]."""
+    row, each = {view.name: k for k, view in enumerate(contents.views_of(facts))}, contents.is_missing(facts)
+    return np.stack([each[[row[part] for part in name.split("+")]].any(axis=0) for name in names])
 
 
 def lacking_words(maker: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -152,12 +154,11 @@ def lacks_all(names: Sequence[str], facts: Mapping[str, Any]) -> NDArray[np.bool
             over.
         facts: of the chip set.
     """
-    row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
-    known = [parts for name in names if row.keys() >= set(parts := name.split("+"))]
+    there = {view.name for view in contents.views_of(facts)}
+    known = [name for name in names if there.issuperset(name.split("+"))]
     if not known:
         return np.zeros(len(facts["building_ids"]), np.bool_)
-    each = contents.is_missing(facts)
-    found: NDArray[np.bool_] = np.all([each[[row[part] for part in parts]].any(axis=0) for parts in known], axis=0)
+    found: NDArray[np.bool_] = np.all(_lacks(known, facts), axis=0)
     return found
 
 
@@ -260,8 +261,7 @@ def remove_unfinished(layout: Layout, chip_set: str) -> None:
 
 def write_maker(layout: Layout, chip_set: str, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write the arrays of a maker, without pickle."""
-    with atomic_write(layout.maker(chip_set, name)) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
+    write_arrays(layout.maker(chip_set, name), arrays)
 
 
 def put(layout: Layout, chip_set: str, found: FeatureSet) -> None:

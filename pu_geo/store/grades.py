@@ -124,15 +124,6 @@ def _new_id(name: str, taken: set[str]) -> str:
     return next(one for one in (plain, *(f"{plain}-{k}" for k in range(2, 1000))) if one not in taken)
 
 
-def same_as(known_grades: Sequence[Grade], name: str, damage_class: str) -> str:
-    """Return the id of the grade that another project's grade is here: by its name, else by its class; "" if there is
-    none.
-    """
-    wanted = name.strip().casefold()
-    by_name = (one.id for one in known_grades if one.name.casefold() == wanted)
-    return next(by_name, "") or of_class(known_grades, damage_class)
-
-
 def of_class(known_grades: Sequence[Grade], damage_class: str) -> str:
     """Return the id of the first grade with a class of exports; "" if there is none."""
     return next((one.id for one in known_grades if one.damage_class == damage_class), "")

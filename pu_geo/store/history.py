@@ -6,12 +6,11 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from operator import itemgetter
 
 from pu_geo.records import MAX_NAME, LabelOp, is_text, utc
 from pu_geo.store.journal import Row, last_event
-from pu_geo.store.labels import NEWEST, Ack, details, insert, unknown_building
-from pu_geo.store.store import now, transaction
+from pu_geo.store.labels import NEWEST, insert_all
 
 COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
     **{name: name for name in ("event", "op", "building_id", "label", "reason", "damage_types", "comment", "shown")},
@@ -31,30 +30,9 @@ COLUMNS: Mapping[str, str] = {  # column of a history file -> SQL
 }
 MOST_STEPS = 10  # digits and a sign that an undo of many events adds to its operation id
 KINDS = ("set", "undo", "redo", "import", "simulated")
-
-
-@dataclass(frozen=True)
-class PastEvent:
-    """An event of another project.
-
-    Attributes:
-        event: its number there.
-        op: operation, building and the answer after it, with the analyst, the screen and the time.
-        kind: one of `KINDS`.
-        undoes, answer: numbers of other events there: the one an undo or redo is about, and the one whose answer it brought.
-        act, imported_by, stored_at, stored_kind: as the other project's log has them, for `rebuild`; "" where they are not
-            known.
-    """
-
-    event: int
-    op: LabelOp
-    kind: str
-    undoes: int | None = None
-    answer: int | None = None
-    act: str = ""
-    imported_by: str = ""
-    stored_at: str = ""
-    stored_kind: str = ""
+_TYPES = ("damage_types", "absent_types")
+_TEXTS = ("op", "building_id", "label", "reason", "comment", "shown", "grade", "analyst", "screen", "act")
+_MOST_EVENTS = 2**53
 
 
 def rows(db: sqlite3.Connection, *, at: int) -> Iterator[tuple[object, ...]]:
@@ -66,55 +44,36 @@ def of_building(db: sqlite3.Connection, building_id: str) -> list[dict[str, obje
     """Return every event of one building, oldest first: {"event", "at", "analyst", "label", "reason", "grade",
     "damage_types",
     "absent_types", "comment", "kind", "screen", "shown", "undoes"}; types are lists."""
-    types = ("damage_types", "absent_types")
-    names = ("event", "at", "analyst", "label", "reason", "grade", *types, "comment", "kind", "screen", "shown", "undoes")
+    names = ("event", "at", "analyst", "label", "reason", "grade", *_TYPES, "comment", "kind", "screen", "shown", "undoes")
     wanted = ", ".join(COLUMNS[name] for name in names)
     found = db.execute(f"SELECT {wanted} FROM label_event WHERE building_id = ? ORDER BY event", (building_id,))
     events = [dict(zip(names, row, strict=True)) for row in found]
-    return [{**event, **{name: json.loads(str(event[name])) for name in types}} for event in events]
+    return [{**event, **{name: json.loads(str(event[name])) for name in _TYPES}} for event in events]
 
 
-def replay(db: sqlite3.Connection, past: Iterable[PastEvent], *, importer: str, act: str) -> list[Ack]:
-    """Store events of another project in their order, in one transaction and as one act of `importer`.
+def row_of(cells: Mapping[str, str]) -> Row:
+    """Return the row of the log that a row of a history file was written from, column -> value.
 
-    Each becomes an event of kind "import" with its own operation id and analyst. Its former time and kind go to the
-    columns `origin_at` and `origin_kind`, and what it undoes points at the new numbers. So undone answers stay undone, and
-    every analyst's answers are the same as there.
+    Args:
+        cells: of `COLUMNS`, as texts; "" for NULL.
 
-    Returns:
-        One `Ack` an event. An operation that is stored already is acknowledged again and stored no second time; one
-        whose id another operation has taken here, or that cannot be stored, gets an error and does not stop the others.
+    Raises:
+        ValueError, OverflowError: if a number or a time makes no sense.
     """
-    acks = []
-    numbers: dict[int, int] = {}
-    with transaction(db):
-        for one in sorted(past, key=lambda one: one.event):
-            stored = db.execute(
-                "SELECT event, building_id, label, analyst FROM label_event WHERE op = ?", (one.op.op,)
-            ).fetchone()
-            wrong = _taken(one, stored[1:]) if stored else _problem(db, one, numbers) or unknown_building(db, one.op)
-            if not wrong:
-                numbers[one.event] = (
-                    int(stored[0])
-                    if stored
-                    else insert(
-                        db,
-                        {
-                            **_row(one, numbers),
-                            "imported_by": importer,
-                            "at": now(),
-                            "origin_at": utc(one.op.at),
-                            "origin_kind": one.kind,
-                            "kind": "import",
-                            "act": act,
-                        },
-                    )
-                )
-            acks.append(Ack(one.op.op, None if wrong else numbers[one.event], wrong))
-    return acks
+    at, stored_at, kind, stored_kind = utc(cells["at"]), utc(cells["stored_at"]), cells["kind"], cells["stored_kind"]
+    return {
+        **{name: cells[name] for name in (*_TEXTS, *_TYPES)},
+        **{name: int(cells[name]) if cells[name] else None for name in ("event", "undoes", "answer")},
+        "inclusion": float(cells["inclusion"]) if cells["inclusion"] else None,
+        "at": stored_at,
+        "origin_at": None if at == stored_at else at,
+        "kind": stored_kind,
+        "origin_kind": None if kind == stored_kind else kind,
+        "imported_by": cells["imported_by"] or None,
+    }
 
 
-def rebuild(db: sqlite3.Connection, past: Iterable[PastEvent]) -> str | None:
+def rebuild(db: sqlite3.Connection, rows: Iterable[Row]) -> str | None:
     """Store the whole log of another project as it was there: numbers, acts, kinds, who may undo what. For a log that is
     empty.
 
@@ -124,35 +83,7 @@ def rebuild(db: sqlite3.Connection, past: Iterable[PastEvent]) -> str | None:
         What is wrong with the first event that cannot be stored, in words; None if all were.
     """
     log = ActLog()
-    for one in sorted(past, key=lambda one: one.event):
-        op, kind = one.op, one.stored_kind or one.kind
-        try:
-            at, stored_at = utc(op.at), utc(one.stored_at or op.at)
-        except (ValueError, OverflowError):
-            return f"event {one.event} has no time with a time zone."
-        wrong = unknown_building(db, op) or log.store(
-            db,
-            one,
-            {
-                "event": one.event,
-                "op": op.op,
-                "building_id": op.building_id,
-                **details(op),
-                "analyst": op.analyst,
-                "at": stored_at,
-                "origin_at": None if at == stored_at else at,
-                "origin_kind": None if one.kind == kind else one.kind,
-                "imported_by": one.imported_by or None,
-                "screen": op.screen,
-                "kind": kind,
-                "undoes": one.undoes,
-                "answer": one.answer,
-                "act": one.act or op.op,
-            },
-        )
-        if wrong:
-            return wrong
-    return None
+    return next(filter(None, (log.store(db, row) for row in sorted(rows, key=itemgetter("event")))), None)
 
 
 def complete(db: sqlite3.Connection, rows: Sequence[Row]) -> int | None:
@@ -173,61 +104,35 @@ def complete(db: sqlite3.Connection, rows: Sequence[Row]) -> int | None:
     columns = [name for (name,) in db.execute("SELECT name FROM pragma_table_info('label_event')")]
     for row in rows:
         with suppress(ValueError, TypeError, KeyError, OverflowError, RecursionError, sqlite3.Error):
-            if row["event"] > last and not log.store(db, _past_event(row), {name: row[name] for name in columns}):
+            if row["event"] > last and not log.store(db, {name: row[name] for name in columns}):
                 n += 1
     return n
 
 
-def _past_event(row: Row) -> PastEvent:
-    """Return the event of a row. Raises ValueError, TypeError, KeyError or OverflowError if it makes no sense."""
-    texts = [row["building_id"], row["act"], row["at"], row["imported_by"] or "-", row["analyst"]]
-    if not all(is_text(text, 1, NEWEST) for text in texts) or utc(row["at"]) != row["at"]:
-        raise ValueError(f"event {row['event']} holds what is no text or no time")
-    names = ("label", "reason", "comment", "shown", "inclusion", "grade", "analyst", "screen")
-    types = {name: json.loads(row[name]) for name in ("damage_types", "absent_types")}
-    at = row["at"] if row["origin_at"] is None else row["origin_at"]
-    return PastEvent(
-        row["event"],
-        LabelOp(row["op"], row["building_id"], at=at, **types, **{name: row[name] for name in names}),
-        row["origin_kind"] or row["kind"],
-        row["undoes"],
-        row["answer"],
-        row["act"],
-        row["imported_by"] or "",
-        row["at"],
-        row["kind"],
-    )
-
-
-def _taken(one: PastEvent, stored: tuple[str, str, str]) -> str | None:
-    if stored == (one.op.building_id, one.op.label, one.op.analyst):
-        return None
-    return f"operation {one.op.op!r} of event {one.event} is here already, as {stored[1]} on {stored[0]!r} by {stored[2]}."
-
-
-def _problem(db: sqlite3.Connection, one: PastEvent, numbers: Mapping[int, int]) -> str | None:
-    if one.kind not in KINDS:
-        return f"kind {one.kind!r} of event {one.event} is not one of {', '.join(KINDS)}."
-    if (one.kind in ("undo", "redo")) != (one.undoes is not None):
-        return f"event {one.event} is of kind {one.kind}; an undo or redo names the event it undoes, and nothing else does."
-    for other in (one.undoes, one.answer):
+def _problem(db: sqlite3.Connection, row: Row) -> str | None:
+    """Return what is wrong with an event by itself, in words; its values may be anything."""
+    event, kind, building, undoes = row["event"], row["origin_kind"] or row["kind"], row["building_id"], row["undoes"]
+    texts = (building, row["act"], row["at"], row["imported_by"] or "-", row["analyst"])
+    numbers = [number for number in (event, undoes, row["answer"]) if number is not None]
+    try:
+        types = {name: json.loads(row[name]) for name in _TYPES}
+        is_whole = all(is_text(text, 1, NEWEST) for text in texts) and utc(row["at"]) == row["at"]
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        is_whole = False
+    if not is_whole:
+        return f"event {event} holds what is no text, no list or no time."
+    if not all(type(number) is int and 0 < number < _MOST_EVENTS for number in numbers):
+        return f"the numbers of event {event} are not whole numbers from 1 to {_MOST_EVENTS:,}."
+    if kind not in KINDS:
+        return f"kind {kind!r} of event {event} is not one of {', '.join(KINDS)}."
+    if (kind in ("undo", "redo")) != (undoes is not None):
+        return f"event {event} is of kind {kind}; an undo or redo names the event it undoes, and nothing else does."
+    for other in numbers[1:]:
         known = "SELECT 1 FROM label_event WHERE event = ? AND building_id = ?"
-        if other is not None and not db.execute(known, (numbers.get(other), one.op.building_id)).fetchone():
-            return (
-                f"event {one.event} points at event {other}, which was not stored, comes later, or is of another building."
-            )
-    return one.op.problem(max_op=MAX_NAME + MOST_STEPS)
-
-
-def _row(one: PastEvent, numbers: Mapping[int, int]) -> dict[str, object]:
-    """Return what an event holds here as there.
-
-    Args:
-        numbers: of events there -> here.
-    """
-    others = {name: None if (number := getattr(one, name)) is None else numbers[number] for name in ("undoes", "answer")}
-    own = {name: getattr(one.op, name) for name in ("op", "building_id", "analyst", "screen")}
-    return {**own, **details(one.op), **others}
+        if not db.execute(known, (other, building)).fetchone():
+            return f"event {event} points at event {other}, which was not stored, comes later, or is of another building."
+    values = {name: row[name] for name in (*_TEXTS, "inclusion") if name != "act"}
+    return LabelOp(**values, **types, at=row["origin_at"]).problem(max_op=MAX_NAME + MOST_STEPS)
 
 
 class ActLog:
@@ -235,15 +140,13 @@ class ActLog:
 
     def __init__(self) -> None:
         self.event_of: dict[str, int] = {}  # operation -> its event
-        self.numbers: dict[int, int] = {}  # of all events, each to itself
         self._act_of: dict[int, str] = {}
         self._known: set[str] = set()
         self._standing: dict[str, list[str]] = {}
         self._undone: dict[str, list[str]] = {}
 
     def add(self, event: int, op: str, who: str, kind: str, act: str, undoes: int | None) -> None:
-        self.event_of[op], self.numbers[event] = event, event
-        self._act_of[event] = act
+        self.event_of[op], self._act_of[event] = event, act
         if act in self._known:
             return
         self._known.add(act)
@@ -258,22 +161,22 @@ class ActLog:
             standing.append(act)
             undone.clear()
 
-    def store(self, db: sqlite3.Connection, one: PastEvent, row: Row) -> str | None:
+    def store(self, db: sqlite3.Connection, row: Row) -> str | None:
         """Store an event with its own number; return instead what is wrong, in words, where it cannot follow from those
         before.
         """
-        who, kind, act = one.imported_by or str(one.op.analyst), one.stored_kind or one.kind, one.act or one.op.op
-        if wrong := _problem(db, one, self.numbers):
+        if wrong := _problem(db, row):
             return wrong
-        if kind not in (one.kind, "import"):
-            return f"event {one.event} is of kind {one.kind}, and was stored as {kind}."
-        if one.op.op in self.event_of or not self._fits(who, kind, act, one.undoes):
+        event, op, who, kind, act = row["event"], row["op"], row["imported_by"] or row["analyst"], row["kind"], row["act"]
+        if kind not in (row["origin_kind"] or kind, "import"):
+            return f"event {event} is of kind {row['origin_kind']}, and was stored as {kind}."
+        if op in self.event_of or not self._fits(who, kind, act, row["undoes"]):
             return (
-                f"event {one.event} does not follow from those before: its operation is there twice, or it undoes what is "
+                f"event {event} does not follow from those before: its operation is there twice, or it undoes what is "
                 "undone."
             )
-        insert(db, row)
-        self.add(one.event, one.op.op, who, kind, act, one.undoes)
+        insert_all(db, [row])
+        self.add(event, op, who, kind, act, row["undoes"])
         return None
 
     def _fits(self, who: str, kind: str, act: str, undoes: int | None) -> bool:

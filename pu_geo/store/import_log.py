@@ -73,30 +73,16 @@ def import_footprints(
                 "the project."
             )
         found = ImportRecord(file, now(), table.n_in, taken - repaired, repaired, dropped, notes, list(table.doubts))
-        row = (
-            file,
-            found.at,
-            found.n_in,
-            found.kept,
-            repaired,
-            found.n_dropped,
-            _json(dropped),
-            _json(notes),
-            _json(table.doubts),
-        )
+        numbers = (file, found.at, found.n_in, found.kept, repaired, found.n_dropped)
         done = db.execute(
             "INSERT INTO intake (file, at, n_in, kept, repaired, dropped, dropped_by, notes, doubts) VALUES (?, ?, ?, ?, "
             "?, ?, ?, ?, ?)",
-            row,
+            (*numbers, *(json.dumps(one, ensure_ascii=False) for one in (dropped, notes, table.doubts))),
         )
         newest = "SELECT fid FROM footprints ORDER BY fid DESC LIMIT ?"
         n = -1 if replaces else len(new)  # -1: all
         db.execute(f"UPDATE footprints SET intake = ? WHERE fid IN ({newest})", (done.lastrowid, n))
     return found
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 def all_records(db: sqlite3.Connection) -> list[ImportRecord]:

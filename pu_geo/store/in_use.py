@@ -20,6 +20,7 @@ from pathlib import Path
 
 from pu_geo.errors import ProjectError, printable
 from pu_geo.files import opened, write_file
+from pu_geo.store import locks
 from pu_geo.store.layout import Layout
 
 FILE = ".in_use.lock"
@@ -48,9 +49,6 @@ def hold(layout: Layout) -> None:
         ProjectError: of kind "busy" if its database is being replaced right now, or another computer has it open.
     """
     path = layout.path(FILE)
-    known = _held.get(layout.folder)
-    if known is not None and known[1] == _identity(path):
-        return
     with _lock:
         known = _held.get(layout.folder)
         if known is not None and known[1] == _identity(path):
@@ -62,7 +60,7 @@ def hold(layout: Layout) -> None:
         except OSError:
             return
         try:
-            is_taken = _taken(descriptor, fcntl.LOCK_SH)
+            is_taken = locks.acquired(descriptor, fcntl.LOCK_SH, _PATIENCE_S)
             last = _last_host(layout) if is_shared else _this_host()
         except OSError:  # a network disk without locks
             os.close(descriptor)
@@ -106,7 +104,7 @@ def _open_by_this_host(layout: Layout) -> int:
     until = time.monotonic() + _PATIENCE_FOR_A_NAME_S
     try:
         while (last := _last_host(layout)) != here:  # a process beside this one may be about to write our name
-            if _taken(descriptor, fcntl.LOCK_EX, patience_s=0):
+            if locks.acquired(descriptor, fcntl.LOCK_EX, 0.0):
                 write_file(layout.path(HOST), "\n".join(here).encode())
                 break
             if time.monotonic() > until:
@@ -164,7 +162,7 @@ def alone(layout: Layout) -> Iterator[None]:
     let_go(layout)
     descriptor = _open(layout.path(FILE))
     try:
-        if not _taken(descriptor, fcntl.LOCK_EX):
+        if not locks.acquired(descriptor, fcntl.LOCK_EX, _PATIENCE_S):
             raise ProjectError(
                 f"{layout.folder.name} is open in another process: the app, a command or a job.",
                 "Stop the app and what else works in this project, then try again.",
@@ -182,19 +180,6 @@ def _open(path: Path) -> int:
         with suppress(FileNotFoundError):
             return opened(path, os.O_RDONLY)  # who may not write may still hold it
         raise
-
-
-def _taken(descriptor: int, how: int, patience_s: float = _PATIENCE_S) -> bool:
-    until = time.monotonic() + patience_s
-    while True:
-        try:
-            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > until:
-                return False
-            time.sleep(0.01)
-        else:
-            return True
 
 
 def _release(folder: Path) -> None:

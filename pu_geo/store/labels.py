@@ -27,7 +27,7 @@ import numpy as np
 from pu_geo.errors import LabelError
 from pu_geo.records import LABELS, Label, LabelEvent, LabelOp, PUSet, is_text, utc
 from pu_geo.store import grades
-from pu_geo.store.contents import any_removed, building_ids, has_building
+from pu_geo.store.contents import any_removed, building_ids
 from pu_geo.store.grades import Grade
 from pu_geo.store.journal import last_event as last_event
 from pu_geo.store.store import now, project_id, transaction
@@ -115,7 +115,8 @@ def _store_labels(db: sqlite3.Connection, ops: Sequence[LabelOp], analyst: str, 
 def _problem(db: sqlite3.Connection, op: LabelOp, here: Collection[str], scale: Sequence[Grade]) -> str | None:
     """Return what is wrong with a label, in words; None if nothing is."""
     is_here = isinstance(op.building_id, str) and op.building_id in here
-    if wrong := op.problem(details=False) or (None if is_here else _not_here(op)) or op.problem_of_details():
+    not_here = None if is_here else f"building {op.building_id!r} is not in this project."
+    if wrong := op.problem(details=False) or not_here or op.problem_of_details():
         return wrong
     return grades.unknown_words(db, op.grade) if op.grade and grades.find(scale, op.grade) is None else None
 
@@ -138,41 +139,28 @@ def _store_step(db: sqlite3.Connection, op: LabelOp, analyst: str, screen: str) 
     return Ack(op.op, last_event(db) if number is None else int(number))
 
 
-def keep_grades(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]:
-    """Return operations that mark many buildings damaged with the grades that stand, where they give none themselves."""
-    standing = {building: event.grade for building, event in current(db).items() if event.grade}
-    known = {one.id for one in grades.known(db)}
-    return [
-        replace(op, grade=grade)
-        if op.label == "positive" and not op.grade and (grade := standing.get(op.building_id, "")) in known
-        else op
-        for op in ops
-    ]
+def keep_details(db: sqlite3.Connection, ops: Sequence[LabelOp], but: Collection[str] = ()) -> list[LabelOp]:
+    """Return operations that call buildings damaged with the grade and the damage types that stand, where they name none.
 
+    The types that a building has and those that it has not are kept each by itself, without what an operation says
+    otherwise. Types of an audit's answer stay with answers of audits: they would be learned from otherwise.
 
-def keep_types(db: sqlite3.Connection, ops: Sequence[LabelOp]) -> list[LabelOp]:
-    """Return operations that mark many buildings damaged with the damage types that stand, where they name none themselves.
-
-    Types of an audit's answer stay with it: they would be learned from otherwise.
+    Args:
+        but: of "grade", "damage_types" and "absent_types" those that are not kept.
     """
-    standing = {
-        building: event for building, event in current(db).items() if event.label == "positive" and event.shown != "audit"
-    }
+    standing, known = current(db), {one.id for one in grades.known(db)}
     return [
-        replace(op, damage_types=known.damage_types, absent_types=known.absent_types)
-        if op.label == "positive" and not op.damage_types and not op.absent_types and (known := standing.get(op.building_id))
-        else op
+        _with_kept(op, standing[op.building_id], known, but) if op.label == "positive" and op.building_id in standing else op
         for op in ops
     ]
 
 
-def unknown_building(db: sqlite3.Connection, op: LabelOp) -> str | None:
-    """Return that a project has no such building, in words; None if it has."""
-    return None if is_text(op.building_id, 1, NEWEST) and has_building(db, op.building_id) else _not_here(op)
-
-
-def _not_here(op: LabelOp) -> str:
-    return f"building {op.building_id!r} is not in this project."
+def _with_kept(op: LabelOp, standing: LabelEvent, known: Collection[str], but: Collection[str]) -> LabelOp:
+    kept: dict[str, Any] = {"grade": standing.grade} if standing.grade in known else {}
+    if standing.label == "positive" and (standing.shown == "audit") == (op.shown == "audit"):
+        kept["damage_types"] = tuple(one for one in standing.damage_types if one not in op.absent_types)
+        kept["absent_types"] = tuple(one for one in standing.absent_types if one not in op.damage_types)
+    return replace(op, **{name: value for name, value in kept.items() if name not in but and not getattr(op, name)})
 
 
 def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, act: str | None = None) -> list[LabelEvent]:
@@ -186,14 +174,10 @@ def undo(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, act: str
     Returns:
         The events added (none if there is nothing to undo). A replayed `op` adds nothing and returns what it added first.
     """
-    return _step(db, op, analyst=analyst, screen=screen, kind="undo", only=act)
-
-
-def _step(
-    db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str, only: str | None = None
-) -> list[LabelEvent]:
     with transaction(db):
-        return _events_of_act(db, _take_step(db, op, analyst=analyst, screen=screen, kind=kind, only=only))
+        step = _take_step(db, op, analyst=analyst, screen=screen, kind="undo", only=act)
+        added = db.execute("SELECT event FROM label_event WHERE act = ?", (step,))
+        return _events(db, [event for (event,) in added])
 
 
 def _take_step(db: sqlite3.Connection, op: str, *, analyst: str, screen: str, kind: str, only: str | None = None) -> str:
@@ -304,14 +288,6 @@ def _types_as(types: tuple[str, ...]) -> str:
     return json.dumps(types, ensure_ascii=False)
 
 
-def insert(db: sqlite3.Connection, values: Mapping[str, object]) -> int:
-    """Add one event, given as column -> value; return its number."""
-    marks = ", ".join("?" * len(values))
-    cursor = db.execute(f"INSERT INTO label_event ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
-    _require_stored(cursor, 1)
-    return int(cursor.lastrowid or 0)
-
-
 def insert_all(db: sqlite3.Connection, rows: Sequence[Mapping[str, object]]) -> None:
     """Add events, all given by the same columns in the same order, with their numbers; see `_next_number`.
 
@@ -325,18 +301,13 @@ def insert_all(db: sqlite3.Connection, rows: Sequence[Mapping[str, object]]) -> 
     for first in range(0, len(rows), at_once):
         some = rows[first : first + at_once]
         stored = db.execute(head + ", ".join([marks] * len(some)), [value for row in some for value in row.values()])
-        _require_stored(stored, len(some))
-
-
-def _require_stored(cursor: sqlite3.Cursor, n: int) -> None:
-    """Raise LabelError where the file took fewer rows than it was sent: none of them is acknowledged."""
-    if cursor.rowcount != n:
-        raise LabelError(
-            f"The project's file took {cursor.rowcount} of {n} answers, so none was stored: another program has changed "
-            "the file.",
-            "`pu-geo doctor` names what is odd in it.",
-            kind="corrupt",
-        )
+        if stored.rowcount != len(some):  # none of them is acknowledged
+            raise LabelError(
+                f"The project's file took {stored.rowcount} of {len(some)} answers, so none was stored: another program has "
+                "changed the file.",
+                "`pu-geo doctor` names what is odd in it.",
+                kind="corrupt",
+            )
 
 
 def _next_number(db: sqlite3.Connection) -> int:
@@ -395,35 +366,6 @@ def all_undone(db: sqlite3.Connection) -> set[int]:
     return undone(db.execute(steps).fetchall())
 
 
-def last_standing(
-    db: sqlite3.Connection,
-    building_id: str,
-    *,
-    at: int = NEWEST,
-    step: tuple[int, str] | None = None,
-    outside_audits: bool = False,
-) -> LabelEvent | None:
-    """Return the last answer that stands on a building, whoever gave it, as things stood after event `at`.
-
-    Args:
-        step: (event, "undo" or "redo") that is about to be stored, and counts already.
-        outside_audits: pass over the answers of audits. Clearing a building is no answer: it ends all before it.
-    """
-    rows = db.execute(
-        "SELECT event, undoes, ifnull(origin_kind, kind), shown = 'audit' AND label <> 'cleared' FROM label_event "
-        "WHERE building_id = ? AND event <= ? ORDER BY event",
-        (building_id, at),
-    ).fetchall()
-    steps = [(event, target, kind) for event, target, kind, _ in rows if target is not None]
-    if step:
-        steps.append((NEWEST, *step))
-    gone = undone(steps)
-    for event, target, _, is_audit in reversed(rows):
-        if target is None and event not in gone and not (outside_audits and is_audit):
-            return event_of(db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.event = ?", (event,)).fetchone())
-    return None
-
-
 def last_of(db: sqlite3.Connection, building_id: str) -> tuple[str, str]:
     """Return the act of a building's newest event, and who made it; empty texts where there is none."""
     found = db.execute(
@@ -448,11 +390,6 @@ def _events(db: sqlite3.Connection, numbers: Collection[int]) -> list[LabelEvent
     return [event_of(row) for row in db.execute(query, (json.dumps(list(numbers)),))]
 
 
-def _events_of_act(db: sqlite3.Connection, act: str) -> list[LabelEvent]:
-    rows = db.execute(f"SELECT {COLUMNS} FROM label_event a WHERE a.act = ? ORDER BY event", (act,))
-    return [event_of(row) for row in rows]
-
-
 class Moment(NamedTuple):
     """What stood after an event. Copies of a project count their events alike, so its operation tells one log from another.
 
@@ -472,12 +409,10 @@ def moment(db: sqlite3.Connection, *, at: int | None = None) -> Moment:
 
 
 _DECIDING = (
-    "FROM (SELECT max(event) AS last FROM label_event WHERE event <= ? GROUP BY building_id) "
+    "FROM (SELECT max(event) AS last FROM label_event WHERE event <= ? GROUP BY building_id ORDER BY last) "
     "JOIN label_event e ON e.event = last JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
     "WHERE e.label <> 'cleared'"
-)
-_DECIDING_IN_ORDER = _DECIDING.replace("GROUP BY building_id", "GROUP BY building_id ORDER BY last")
-"""The same rows in the order in which the file holds them: a million are read in two thirds of the time."""
+)  # in the order in which the file holds them: a million are read in two thirds of the time
 _SINCE = (
     "FROM label_event e JOIN label_event a ON a.event = ifnull(e.answer, e.event) "
     "WHERE e.event > ? AND e.event <= ? ORDER BY e.event"
@@ -490,14 +425,12 @@ class _Standing:
 
     Attributes:
         answers: building id -> its deciding answer, by building id.
-        labels: the same buildings' labels.
         taught: what methods learn of buildings whose deciding answer is an audit's, as far as it was asked for.
     """
 
     event: int
     op: str
     answers: dict[str, LabelEvent]
-    labels: dict[str, Label]
     taught: dict[str, LabelEvent | None] = field(default_factory=dict)
 
     def add(self, rows: Iterable[Sequence[Any]]) -> None:
@@ -507,13 +440,11 @@ class _Standing:
             self.taught.pop(building, None)
             if label == "cleared":
                 self.answers.pop(building, None)
-                self.labels.pop(building, None)
             else:
                 n_new += building not in self.answers
-                self.answers[building], self.labels[building] = event_of(row), label
+                self.answers[building] = event_of(row)
         if n_new and (order := sorted(self.answers)) != list(self.answers):
             self.answers = {building: self.answers[building] for building in order}
-            self.labels = {building: self.labels[building] for building in order}
 
 
 _MOST_PROJECTS = 4  # whose standing answers are kept in memory, about 60 MB of 100,000 labeled buildings
@@ -524,32 +455,30 @@ _standing_locks: defaultdict[Path, threading.RLock] = defaultdict(
 
 
 @contextmanager
-def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing | None]:
+def _standing_at(db: sqlite3.Connection, at: int | None) -> Iterator[_Standing]:
     """Yield the answers that stand after event `at` (now, if None), read once and then brought up to date by newer events.
 
     The log only grows, so what stood after an event never changes. That the log is the same one is checked by the file, the
-    project and the operation of the last event that was read: a copy may have been put in its place.
-
-    Yields:
-        None where they must be read anew: of an earlier event, and within a transaction, which may be rolled back.
+    project and the operation of the last event that was read: a copy may have been put in its place. Answers after an
+    earlier event, and within a transaction, which may be rolled back, are read anew and not kept.
     """
     path = Path(db.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()[0])
     with _standing_locks[path]:
         last = last_event(db)
-        if not path.is_file() or db.in_transaction or (at is not None and at < last):
-            yield None
-            return
-        key = path, path.stat().st_ino, project_id(db)
+        is_kept = path.is_file() and not db.in_transaction and (at is None or at >= last)
+        key = path, path.stat().st_ino if is_kept else 0, project_id(db)
         found = _standing.pop(key, None)
         if found is None or found.op != _op_of(db, found.event):
-            found = _Standing(last, _op_of(db, last), {}, {})
-            rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_DECIDING_IN_ORDER}", (last,))
+            event = last if is_kept or at is None else at
+            found = _Standing(event, _op_of(db, event), {})
+            rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_DECIDING}", (event,))
         else:
             rows = db.execute(f"SELECT e.building_id, e.label, {COLUMNS} {_SINCE}", (found.event, last))
             found.event, found.op = last, _op_of(db, last)
         with _collector_paused():
             found.add(rows)
-        _standing[key] = found
+        if is_kept:
+            _standing[key] = found
         while len(_standing) > _MOST_PROJECTS:
             _standing.popitem(last=False)
         yield found
@@ -580,33 +509,18 @@ def current(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label
     answers of buildings whose footprints were removed are left out; they count again once a footprint of that id is back.
     """
     with _standing_at(db, at) as standing:
-        if standing is not None:
-            found: dict[str, LabelEvent] = dict(standing.answers)
-        else:
-            rows = db.execute(f"SELECT {COLUMNS} {_DECIDING}", (last_event(db) if at is None else at,))
-            found = {row[2]: event_of(row) for row in rows}
-    return _of_buildings_here(db, found) if at is None else found
+        found = dict(standing.answers)
+    if at is not None or not any_removed(db):
+        return found
+    here = set(building_ids(db))
+    return {building: event for building, event in found.items() if building in here}
 
 
 def current_labels(db: sqlite3.Connection, *, at: int | None = None) -> dict[str, Label]:
     """Return building id -> label for every building that carries one, by building id; of the same buildings as
     `current`.
     """
-    with _standing_at(db, at) as standing:
-        if standing is not None:
-            found: dict[str, Label] = dict(standing.labels)
-        else:
-            rows = db.execute(f"SELECT e.building_id, e.label {_DECIDING}", (last_event(db) if at is None else at,))
-            found = dict(rows.fetchall())
-    return _of_buildings_here(db, found) if at is None else found
-
-
-def _of_buildings_here(db: sqlite3.Connection, found: dict[str, Value]) -> dict[str, Value]:
-    """Leave out buildings whose footprints were removed; in most projects none ever were, and nothing is read."""
-    if not any_removed(db):
-        return found
-    here = set(building_ids(db))
-    return {building: value for building, value in found.items() if building in here}
+    return {building: one.label for building, one in current(db, at=at).items()}
 
 
 def changed_since(db: sqlite3.Connection, event: int, *, but_by: str) -> dict[str, LabelEvent]:
@@ -651,53 +565,46 @@ def pu_set(db: sqlite3.Connection, *, at: int | None = None, ids: Sequence[str] 
 def taught(db: sqlite3.Connection, at: int) -> dict[str, LabelEvent | None]:
     """Return what a method may learn of every building that carries a label; None where only an audit has an answer."""
     with _standing_at(db, at) as standing:
-        known, taught = (current(db, at=at), {}) if standing is None else (standing.answers, standing.taught)
-        found: dict[str, LabelEvent | None] = dict(known)
-        for event in [event for event in known.values() if event.shown == "audit"]:
-            if event.building_id not in taught:
-                taught[event.building_id] = _outside_audits(db, event, at)
-            found[event.building_id] = taught[event.building_id]
+        found: dict[str, LabelEvent | None] = dict(standing.answers)
+        for building, event in standing.answers.items():
+            if event.shown == "audit":
+                if building not in standing.taught:
+                    standing.taught[building] = _outside_audits(db, event, at)
+                found[building] = standing.taught[building]
         return found
 
 
 def _outside_audits(db: sqlite3.Connection, event: LabelEvent, at: int) -> LabelEvent | None:
-    """Return the answer from before an audit's that stands and is no audit's; None where there is none."""
-    other = last_standing(db, event.building_id, at=at, outside_audits=True)
-    return None if other is None or other.label == "cleared" or other.event > event.event else other
+    """Return the answer from before an audit's that stands and is no audit's; None where there is none.
+
+    Clearing a building is no answer: it ends all before it.
+    """
+    rows = db.execute(
+        "SELECT event, undoes, ifnull(origin_kind, kind), shown = 'audit' AND label <> 'cleared' FROM label_event "
+        "WHERE building_id = ? AND event <= ? ORDER BY event",
+        (event.building_id, at),
+    ).fetchall()
+    gone = undone((number, target, kind) for number, target, kind, _ in rows if target is not None)
+    others = (n for n, target, _, is_audit in reversed(rows) if target is None and n not in gone and not is_audit)
+    found = _events(db, [next(others, 0)])
+    return found[0] if found and found[0].label != "cleared" and found[0].event < event.event else None
 
 
-class Audit(NamedTuple):
-    """One answer of an audit; `inclusion` is the probability, (0, 1], with which the building was drawn."""
-
-    building_id: str
-    label: Label
-    inclusion: float
-    analyst: str
-    event: int
-
-
-def audits(db: sqlite3.Connection) -> list[Audit]:
-    """Return the last standing audit answer of each building, in the order in which they were given.
+def audit_answers(db: sqlite3.Connection) -> dict[str, LabelEvent]:
+    """Return building id -> its last standing audit answer, in the order in which they were given.
 
     A later answer outside the audit changes the building's label but not the sample; only clearing the building, or undo,
     takes an audit answer out of it.
     """
     gone = all_undone(db)
-    last: dict[str, tuple[str, Audit]] = {}
-    for shown, *row in db.execute(
-        "SELECT shown, building_id, label, inclusion, analyst, event FROM label_event "
-        "WHERE undoes IS NULL AND (shown = 'audit' OR label = 'cleared') ORDER BY event"
-    ):
-        found = Audit(*row)
-        if found.event not in gone:
-            last.pop(found.building_id, None)
-            last[found.building_id] = (shown, found)
-    return [found for shown, found in last.values() if shown == "audit" and found.label != "cleared"]
-
-
-def audit_answers(db: sqlite3.Connection) -> dict[str, LabelEvent]:
-    """Return building id -> its last standing audit answer, whole; of the same buildings as `audits`."""
-    return {event.building_id: event for event in _events(db, [one.event for one in audits(db)])}
+    last: dict[str, LabelEvent] = {}
+    for event in map(event_of, db.execute(
+        f"SELECT {COLUMNS} FROM label_event a WHERE undoes IS NULL AND (shown = 'audit' OR label = 'cleared') ORDER BY event"
+    )):  # fmt: skip
+        if event.event not in gone:
+            last.pop(event.building_id, None)
+            last[event.building_id] = event
+    return {building: event for building, event in last.items() if event.label != "cleared"}
 
 
 class Given(NamedTuple):

@@ -255,6 +255,12 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
 
 
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write a .npz file atomically, without pickle; whoever reads it sees the old one or the new one."""
+    with atomic_write(path) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, allow_pickle=False, **arrays)
+
+
 def read_array(path: Path) -> NDArray[Any]:
     """Return a .npy file of a project as a read-only memory map. Raises ProjectError of kind "lost" if it is missing or
     damaged.

@@ -44,17 +44,24 @@ def take(path: Path) -> int | None:
         OSError: if the file cannot be opened.
     """
     descriptor = opened(path, os.O_RDWR | os.O_CREAT)
-    until = time.monotonic() + _PATIENCE_S
+    if acquired(descriptor, fcntl.LOCK_EX, _PATIENCE_S):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def acquired(descriptor: int, how: int, patience_s: float) -> bool:
+    """Return whether an open file could be locked within some seconds; `how` is `LOCK_EX` or `LOCK_SH` of fcntl."""
+    until = time.monotonic() + patience_s
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
-                os.close(descriptor)
-                return None
+                return False
             time.sleep(0.01)
         else:
-            return descriptor
+            return True
 
 
 @contextmanager

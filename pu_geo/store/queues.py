@@ -13,12 +13,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.errors import ProjectError
-from pu_geo.files import atomic_write
-from pu_geo.store.layout import Layout, read_arrays, read_json, write_json
+from pu_geo.store.layout import Layout, read_arrays, read_json, write_arrays, write_json
 from pu_geo.store.locks import one_at_a_time
 
 KEPT = 3  # queues of an analyst that are remembered: an answer may arrive after the next one was handed out
@@ -65,8 +63,7 @@ def load_state(layout: Layout, chip_set: str) -> dict[str, NDArray[Any]]:
 
 def save_state(layout: Layout, chip_set: str, arrays: Mapping[str, NDArray[Any]]) -> None:
     """Write the state; whoever reads it sees the old one or the new one."""
-    with atomic_write(_folder(layout) / f"{chip_set}.npz") as temporary, temporary.open("wb") as stream:
-        np.savez(stream, allow_pickle=False, **arrays)
+    write_arrays(_folder(layout) / f"{chip_set}.npz", arrays)
 
 
 def load_queues(layout: Layout, analyst: str) -> list[StoredQueue]:

@@ -16,7 +16,7 @@ import os
 import re
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,18 +102,10 @@ def not_ended(db: sqlite3.Connection) -> list[Removal]:
     return [one for one in all_removals(db) if one.state == "removed"]
 
 
-def bytes_of(layout: Layout, one: Removal) -> int:
-    """Return how many bytes its files take under `trash/`."""
-    return _size(one.folder(layout))
-
-
-def trash_bytes(layout: Layout) -> int:
-    """Return how many bytes all that was removed takes."""
-    return _size(layout.trash)
-
-
-def _size(folder: Path) -> int:
-    return sum(path.lstat().st_size for path in folder.rglob("*") if path.is_file())
+def bytes_of(paths: Iterable[Path]) -> int:
+    """Return how many bytes some files take, with those in folders; what is not there takes none."""
+    every = (part for path in paths for part in (path, *path.rglob("*")))
+    return sum(part.lstat().st_size for part in every if part.is_file())
 
 
 def removed_versions(db: sqlite3.Connection) -> list[int]:
@@ -312,7 +304,7 @@ def reclaim(layout: Layout, numbers: Collection[int], *, analyst: str) -> int:
             found = [one for one in not_ended(db) if one.number in numbers]
             for one in found:
                 _end(db, one, "reclaimed", analyst)
-        freed = sum(bytes_of(layout, one) for one in found)
+        freed = bytes_of(one.folder(layout) for one in found)
         _settle(layout)
     return freed
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import lru_cache
@@ -17,10 +17,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pu_geo.analysis import assessability
 from pu_geo.errors import ProjectError
 from pu_geo.files import remove_path
 from pu_geo.records import DEFAULT_METHOD, NOT_IN_RUN, RunFacts
-from pu_geo.store import checks, choices, versions
+from pu_geo.store import checks, choices, contents, feature_sets, versions
 from pu_geo.store.layout import (
     Layout,
     checked_id,
@@ -65,7 +66,6 @@ def finish(
     scores: NDArray[np.float32],
     arrays: Mapping[str, NDArray[np.generic]],
     files: Sequence[Path] = (),
-    reasons: Reasons | None = None,
 ) -> None:
     """Store a run: its arrays, a manifest with their sha256, then its row. It exists once the row does.
 
@@ -73,7 +73,6 @@ def finish(
 
     Args:
         ids: building of each row of `scores` [N] and of the arrays.
-        reasons: what the picture keeps from being assessed; None where that is not known.
         arrays: name -> array, written as `<name>.npy`; "embeddings", "clusters" and "type_scores" are known names.
         files: files written into the run's folder already (weights).
     """
@@ -89,10 +88,8 @@ def finish(
         with transaction(db):
             row = (facts.run_id, facts.method, facts.created_at, json.dumps(asdict(facts)))
             db.execute(_ADD, row)
-            _put_scores(db, facts, ids, scores, reasons)
-            found = to_show(db, layout)
-            if found is not None and found[0].run_id != pinned(db):
-                _pin(db, found[0].run_id, by_person=False)
+            _put_scores(db, layout, facts, ids, scores)
+            settle(db, layout)
 
 
 @contextmanager
@@ -105,25 +102,16 @@ def whole_or_not_at_all(folder: Path) -> Iterator[None]:
         raise
 
 
-def pin(db: sqlite3.Connection, layout: Layout, run_id: str, reasons: Reasons | None = None) -> None:
-    """Store that a person chose a run to be shown.
-
-    Args:
-        reasons: what the picture keeps from being assessed, where the run was stored without.
-    """
-    facts = find(db, run_id)
-    with transaction(db):
-        _complete(db, layout, facts, reasons)
-        _pin(db, facts.run_id, by_person=True)
+def pin(db: sqlite3.Connection, run_id: str) -> None:
+    """Store that a person chose a run to be shown."""
+    _pin(db, find(db, run_id).run_id, by_person=True)
 
 
 def unpin(db: sqlite3.Connection, layout: Layout) -> None:
     """Store that no person's choice counts any more: the run is shown that would be without one; see `to_show`."""
-    with transaction(db):
-        found = to_show(db, layout, by_person=False)
-        if found is not None:
-            _complete(db, layout, found[0], None)
-            _pin(db, found[0].run_id, by_person=False)
+    found = to_show(db, layout, by_person=False)
+    if found is not None:
+        _pin(db, found[0].run_id, by_person=False)
 
 
 def register(db: sqlite3.Connection, layout: Layout) -> list[str]:
@@ -147,33 +135,24 @@ def register(db: sqlite3.Connection, layout: Layout) -> list[str]:
     rows.sort(key=lambda row: (row[2], row[0]))  # their numbers are lost: only their clocks are left to order them by
     db.executemany(_ADD, rows)
     for facts in all_runs(db):
-        if (layout.run(facts.run_id) / "scores.npy").is_file():
-            _complete(db, layout, facts, None)
+        has_scores = db.execute("SELECT 1 FROM score WHERE run_id = ?", (facts.run_id,)).fetchone()
+        if has_scores is None and (layout.run(facts.run_id) / "scores.npy").is_file():
+            _put_scores(db, layout, facts, building_ids_of(layout, facts.run_id), array(layout, facts.run_id, "scores"))
     return [row[0] for row in rows]
 
 
-def settle(db: sqlite3.Connection, layout: Layout, reasons_of: Callable[[RunFacts], Reasons | None]) -> RunFacts | None:
+def settle(db: sqlite3.Connection, layout: Layout) -> RunFacts | None:
     """Make the run that is to be shown now the one that the live map shows; return it, None before there is one.
 
-    Called where a version was published or an audit begun, and where a run is asked for: a folder that
+    Called where a run was stored, a version published or an audit begun, and where a run is asked for: a folder that
     somebody took away may have left another one. Of a project that may not be changed it is returned alone.
-
-    Args:
-        reasons_of: says what the picture keeps from being assessed, for a run that was found again without.
     """
     found = to_show(db, layout)
-    if found is None:
-        return None
-    facts, _ = found
-    if not is_writable(layout):
-        return facts
-    why = reasons_of(facts) if reasons(db, facts.run_id) is None else None
-    if why is not None or facts.run_id != pinned(db):
+    if found is not None and found[0].run_id != pinned(db) and is_writable(layout):
         with transaction(db):
-            _complete(db, layout, facts, why)
-            if to_show(db, layout) == found and facts.run_id != pinned(db):
-                _pin(db, facts.run_id, by_person=False)
-    return facts
+            if to_show(db, layout) == found:
+                _pin(db, found[0].run_id, by_person=False)
+    return None if found is None else found[0]
 
 
 def to_show(db: sqlite3.Connection, layout: Layout, *, by_person: bool = True) -> tuple[RunFacts, Why] | None:
@@ -206,28 +185,27 @@ def _pin(db: sqlite3.Connection, run_id: str, *, by_person: bool) -> None:
     db.execute("INSERT INTO pinned_run (run_id, at, by_person) VALUES (?, ?, ?)", (run_id, now(), by_person))
 
 
-def _complete(db: sqlite3.Connection, layout: Layout, facts: RunFacts, why: Reasons | None) -> None:
-    """Store scores and threshold for the live map of a run whose rows are gone, or that was found again without what is
-    assessed.
-    """
-    known = db.execute("SELECT reason FROM score WHERE run_id = ? LIMIT 1", (facts.run_id,)).fetchone()
-    if known is None:
-        scores = np.asarray(array(layout, facts.run_id, "scores"), np.float32)
-        _put_scores(db, facts, building_ids_of(layout, facts.run_id), scores, why)
-    elif why is not None and known[0] is None:
-        put_reasons(db, facts.run_id, why)
-        choices.keep_own_threshold(db, facts)
-
-
 def _put_scores(
-    db: sqlite3.Connection, facts: RunFacts, ids: Sequence[str], scores: NDArray[np.generic], why: Reasons | None
+    db: sqlite3.Connection, layout: Layout, facts: RunFacts, ids: Sequence[str], scores: NDArray[np.generic]
 ) -> None:
     """Store what the live map shows of a run: scores as exports write them, why a building has none, and the threshold."""
+    why = reasons_by_chips(layout, facts)
     hidden = [None] * len(ids) if why is None else [why.get(building, "") for building in ids]
     places = ranks(np.asarray(scores, np.float32)).tolist()
     rows = zip([facts.run_id] * len(ids), ids, written(scores).tolist(), places, hidden, strict=True)
     db.executemany("INSERT OR REPLACE INTO score VALUES (?, ?, ?, ?, ?)", rows)
     choices.keep_own_threshold(db, facts)
+
+
+def reasons_by_chips(layout: Layout, facts: RunFacts) -> Reasons | None:
+    """Return building id -> why the picture keeps a run's building from being assessed, by the facts of its chips; None
+    where those are gone.
+    """
+    if not layout.chip_facts(facts.chip_set).is_file():
+        return None
+    chips = contents.chip_facts(layout, facts.chip_set)
+    why = assessability.reasons(chips, facts.without_answers, feature_sets.without_layers(facts, chips))
+    return assessability.by_building(chips["building_ids"], why)
 
 
 def put_reasons(db: sqlite3.Connection, run_id: str, why: Reasons) -> None:

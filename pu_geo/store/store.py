@@ -14,7 +14,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Concatenate, Literal, ParamSpec, TypeVar
@@ -31,16 +30,9 @@ _ROOM = 2**20  # bytes; a disk with less is full
 _CLOSED = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN)
 _PATIENCE_S = 0.2  # with a file that is only glanced at
 _checking = threading.Lock()
-_checked: dict[Path, tuple[int, int]] = {}  # folder -> file that this process checked: device and inode
-_checked_as: dict[Path, tuple[int, ...]] = {}  # the same with its size and time
-_damage: dict[Path, _Damage] = {}  # folder -> what is known to be damaged
+_checked: dict[Path, tuple[int, ...]] = {}  # folder -> `_stamp` of the file that this process checked
+_damage: dict[Path, tuple[tuple[int, ...], str]] = {}  # folder -> `_stamp` of its file, and what is known to be damaged
 _kept = threading.local()  # its `connections`, folder -> connection, are there within `one_connection`
-
-
-@dataclass(frozen=True)
-class _Damage:
-    stamp: tuple[int, ...]
-    words: str
 
 
 def now() -> str:
@@ -92,10 +84,10 @@ def is_writable(layout: Layout) -> bool:
 
 def _opened(layout: Layout, patience_s: float) -> sqlite3.Connection:
     """Return a connection to a file that is whole, as far as is known, and of this schema."""
-    if _checked.get(layout.folder) == _inode(layout):
+    if _is_checked(layout):
         return _connection(layout, patience_s, is_first=False)
     with _checking:
-        if _checked.get(layout.folder) == _inode(layout):
+        if _is_checked(layout):
             return _connection(layout, patience_s, is_first=False)
         _refuse_lost_changes(layout)
         return _connection(layout, patience_s, is_first=True)
@@ -165,8 +157,8 @@ def _refuse_damaged(layout: Layout) -> None:
     found = _damage.get(layout.folder)
     if found is None:
         return
-    if found.stamp == _stamp(layout):
-        raise damaged(layout, found.words)
+    if found[0] == _stamp(layout):
+        raise damaged(layout, found[1])
     del _damage[layout.folder]  # another file took its place: it is checked anew
     _checked.pop(layout.folder, None)
 
@@ -190,7 +182,7 @@ def _check(db: sqlite3.Connection, layout: Layout) -> None:
         raise damaged(layout, words)
     if not is_small:
         threading.Thread(target=_check_beside, args=(layout,), daemon=True).start()
-    _checked[layout.folder], _checked_as[layout.folder] = _inode(layout), _stamp(layout)
+    _checked[layout.folder] = _stamp(layout)
 
 
 def _check_beside(layout: Layout) -> None:
@@ -204,12 +196,11 @@ def _check_beside(layout: Layout) -> None:
 
 def _note_damage(layout: Layout, words: str) -> None:
     """Note that a file is damaged: nothing is read of it or written to it any more, until another one takes its place."""
-    _damage[layout.folder] = _Damage(_stamp(layout), words)
+    _damage[layout.folder] = _stamp(layout), words
 
 
-def _inode(layout: Layout) -> tuple[int, int]:
-    facts = layout.gpkg.stat()
-    return facts.st_dev, facts.st_ino
+def _is_checked(layout: Layout) -> bool:
+    return _checked.get(layout.folder, ())[:2] == _stamp(layout)[:2]  # device and inode: its size and time change
 
 
 def _stamp(layout: Layout) -> tuple[int, ...]:
@@ -325,10 +316,10 @@ def require_schema(db: sqlite3.Connection, layout: Layout) -> None:
 
 
 def _require_number(db: sqlite3.Connection, layout: Layout) -> None:
-    row = db.execute("SELECT value FROM pugeo_meta WHERE key = 'schema'").fetchone()
-    text = "" if row is None else str(row[0])
+    noted = fact(db, "schema")
+    text = noted or ""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        what = "no schema" if row is None else f"the schema {printable(text)!r}"
+        what = "no schema" if noted is None else f"the schema {printable(text)!r}"
         raise ProjectError(
             f"This project's file notes {what}; it would be a whole number from 1.",
             "Another program has changed the file, or it is damaged. Restore project.gpkg from a backup: `pu-geo restore "
@@ -419,20 +410,26 @@ def open_project(path: str | Path) -> Layout:
     checked anew.
     """
     layout = find_project(path)
-    if _checked_as.get(layout.folder) != _stamp(layout):
+    if _checked.get(layout.folder) != _stamp(layout):
         _checked.pop(layout.folder, None)
     with connect(layout):
         return layout
 
 
+def fact(db: sqlite3.Connection, key: str) -> str | None:
+    """Return what a project notes of itself under a key; None where it notes nothing."""
+    row = db.execute("SELECT value FROM pugeo_meta WHERE key = ?", (key,)).fetchone()
+    return None if row is None else str(row[0])
+
+
 def project_name(db: sqlite3.Connection) -> str:
-    return str(db.execute("SELECT value FROM pugeo_meta WHERE key = 'name'").fetchone()[0])
+    return str(fact(db, "name"))
 
 
 def created_at(db: sqlite3.Connection) -> str:
-    return str(db.execute("SELECT value FROM pugeo_meta WHERE key = 'created_at'").fetchone()[0])
+    return str(fact(db, "created_at"))
 
 
 def project_id(db: sqlite3.Connection) -> str:
     """Return what all copies of a project share."""
-    return str(db.execute("SELECT value FROM pugeo_meta WHERE key = 'project_id'").fetchone()[0])
+    return str(fact(db, "project_id"))

@@ -15,6 +15,7 @@ from pu_geo import wording
 from pu_geo.store.layout import home, write_json
 
 _MOST_KEPT = 500
+_NAMES = {"machine", "method", "preset", "n_chips", "seconds"}
 _ALIKE = 1.25  # trainings whose numbers of chips differ by no more than this factor are of one size
 NONE_YET = "no run of this preset on this machine yet"
 
@@ -58,19 +59,13 @@ def past(method: str, preset: str) -> list[PastTraining]:
 
 
 def _rows() -> list[dict[str, Any]]:
-    """Read the file; rows that are none of ours are left out."""
+    """Read the file; none where it is none of ours."""
     try:
-        found = json.loads(times_file().read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found: list[dict[str, Any]] = json.loads(times_file().read_text(encoding="utf-8"))
+        is_ours = all(row.keys() >= _NAMES and row["n_chips"] > 0 and 0 < row["seconds"] < math.inf for row in found)
+    except (OSError, ValueError, TypeError, AttributeError):
         return []
-    return [row for row in found if _is_row(row)] if isinstance(found, list) else []
-
-
-def _is_row(row: Any) -> bool:
-    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) for name in ("machine", "method", "preset")):
-        return False
-    numbers = [row.get("n_chips"), row.get("seconds")]
-    return all(isinstance(value, int | float) and math.isfinite(value) and value > 0 for value in numbers)
+    return found if is_ours else []
 
 
 def expected_seconds(method: str, preset: str, n_chips: int) -> tuple[float, float] | None:

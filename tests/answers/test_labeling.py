@@ -228,9 +228,9 @@ def test_marking_many_damaged_keeps_types_and_grades_that_stand_but_for_those_of
     assert standing() == [(["roof"], ["burned"], "major"), ([], [], ""), ([], [], "")]
     assert labeling.graded(project) == {"b0": "Major", "b1": "", "b2": ""}
     label_all("positive", damage_types=["flooded"])
-    assert standing() == [(["flooded"], [], "major"), (["flooded"], [], ""), (["flooded"], [], "")]
+    assert standing() == [(["flooded"], ["burned"], "major"), (["flooded"], [], ""), (["flooded"], [], "")]
     label_all("positive", grade="")  # asked for
-    assert standing() == [(["flooded"], [], "")] * 3
+    assert standing() == [(["flooded"], ["burned"], ""), *[(["flooded"], [], "")] * 2]
     label_all("positive", grade="minor")
     label_all("not_damaged")
     label_all("positive")

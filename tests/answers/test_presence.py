@@ -4,41 +4,47 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from mapped_parts import RUN, N
 from small_parts import click
 
-from pu_geo.answers import ranking
+from pu_geo.answers import presence, ranking
 from pu_geo.answers.building_history import building_history
-from pu_geo.answers.presence import SECONDS_REMEMBERED, Other, Presence, color_of, exchange
 from pu_geo.records import LabelOp
 from pu_geo.store import labels, rounds, run_names, runs, store
 from pu_geo.store.layout import Layout, write_array
 from pu_geo.store.rounds import PastAnswer, Round
 
 
-def test_browsers_see_where_others_are_until_they_are_not_heard_of(project: Layout, tmp_path: Path) -> None:
+def come(layout: Layout, session: str, analyst: str, building: int | None = None, since: int = 0) -> Any:
+    return presence.exchange(layout, {"session": session, "analyst": analyst, "building": building, "since": since})
+
+
+def test_browsers_see_where_others_are_until_they_are_not_heard_of(
+    project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [0.0]
-    here = Presence(lambda: now[0])
+    monkeypatch.setattr(presence, "_now", lambda: now[0])
     elsewhere = store.create(tmp_path / "other.pugeo", "other")
-    here.exchange(elsewhere, "s0", "eve", 1, 0)
-    assert here.exchange(project, "s1", "ann", 3, 0).others == []
-    assert here.exchange(project, "s3", "ann", 2, 0).others == [], "a second tab of one's own is nobody"
-    here.exchange(project, "s3", "zoe", 5, 0)
+    come(elsewhere, "s0", "eve", 1)
+    assert come(project, "s1", "ann", 3)["others"] == []
+    assert come(project, "s3", "ann", 2)["others"] == [], "a second tab of one's own is nobody"
+    come(project, "s3", "zoe", 5)
     now[0] = 7
-    here.exchange(project, "s1", "ann", 4, 0)
-    assert here.exchange(project, "s2", "bob", None, 0).others == [
-        Other("ann", color_of("ann"), 4, 0),
-        Other("zoe", color_of("zoe"), 5, 7),
+    come(project, "s1", "ann", 4)
+    assert come(project, "s2", "bob")["others"] == [
+        {"name": "ann", "color": presence.color_of("ann"), "building": 4, "seconds": 0},
+        {"name": "zoe", "color": presence.color_of("zoe"), "building": 5, "seconds": 7},
     ]
-    assert (here.names(project), here.names(elsewhere)) == ({"ann", "bob", "zoe"}, {"eve"})
-    now[0] = 7 + SECONDS_REMEMBERED - 1
-    assert [(one.name, one.seconds) for one in here.exchange(project, "s2", "bob", None, 0).others] == [("ann", 19)]
-    now[0] = 7 + SECONDS_REMEMBERED + 1
-    assert here.names(project) == {"bob"}
-    assert here.exchange(project, "s2", "bob", None, 0).others == []
+    assert (presence.names_here(project), presence.names_here(elsewhere)) == ({"ann", "bob", "zoe"}, {"eve"})
+    now[0] = 7 + presence.SECONDS_REMEMBERED - 1
+    assert [(one["name"], one["seconds"]) for one in come(project, "s2", "bob")["others"]] == [("ann", 19)]
+    now[0] = 7 + presence.SECONDS_REMEMBERED + 1
+    assert presence.names_here(project) == {"bob"}
+    assert come(project, "s2", "bob")["others"] == []
 
 
 def test_answers_of_others_come_whole_and_undone_ones_with_their_own_analyst(project: Layout) -> None:
@@ -58,14 +64,13 @@ def test_answers_of_others_come_whole_and_undone_ones_with_their_own_analyst(pro
         labels.append(db, ops, analyst="bob", screen="map")
         labels.append(db, [LabelOp("s1-2", "b5", "positive")], analyst="ann", screen="map")
         last = labels.last_event(db)
-    news = Presence().exchange(project, "s1", "ann", None, first)
-    assert news.event == last
-    assert Presence().exchange(project, "s1", "ann", None, 0).labels == {}
-    assert Presence().exchange(project, "s1", "ann", None, last).labels == {}
-    assert news.labels == {
+    news = come(project, "s1", "ann", since=first)
+    assert news["event"] == last
+    assert come(project, "s1", "ann")["labels"] == come(project, "s1", "ann", since=last)["labels"] == {}
+    assert news["labels"] == {
         "b0": "positive", "b1": "positive", "b2": "not_assessable", "b3": "cleared", "b4": "positive",
     }  # fmt: skip
-    assert news.details == {
+    assert news["details"] == {
         "b0": {"grade": "major", "damage_types": ("roof",), "absent_types": ("burned",), "comment": "hm", "by": "bob"},
         "b1": {"shown": "audit", "by": "bob"},
         "b2": {"reason": "cloud", "by": "bob"},
@@ -75,14 +80,14 @@ def test_answers_of_others_come_whole_and_undone_ones_with_their_own_analyst(pro
 
 def test_a_message_that_makes_no_sense_gets_no_answer(project: Layout) -> None:
     good = {"session": "s-1", "analyst": "ann", "building": 3, "since": 0}
-    assert exchange(project, good) == {"event": 0, "labels": {}, "details": {}, "others": []}
-    found = exchange(project, {**good, "session": "s-2", "analyst": "bob", "building": None})
+    assert presence.exchange(project, good) == {"event": 0, "labels": {}, "details": {}, "others": []}
+    found = come(project, "s-2", "bob")
     assert [(one["name"], one["building"]) for one in found["others"]] == [("ann", 3)]
     for wrong in (
         {"session": ""}, {"session": 7}, {"session": "x" * 201}, {"analyst": None}, {"building": -1}, {"building": "3"},
         {"building": True}, {"since": -1}, {"since": 1.5}, {"since": None}, {"since": 2**60}, {"analyst": "half \ud83c"}, {"analyst": "a\0"},
     ):  # fmt: skip
-        assert exchange(project, {**good, **wrong}) is None, wrong
+        assert presence.exchange(project, {**good, **wrong}) is None, wrong
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pu_geo.answers import random_checks
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
 from pu_geo.scenes.preparation import chip_facts
-from pu_geo.store import checks, contents, queues, run_names, runs, store
+from pu_geo.store import contents, queues, run_names, runs, store
 from pu_geo.store.layout import Layout, write_json
 
 
@@ -141,20 +141,6 @@ def test_two_audits_count_their_own_answers_and_one_that_is_opened_again_closes_
     assert random_checks.open_check(mapped).id == first.id
     say(mapped, f"b{second.sample.rows[N - 12]}", "not_damaged", check=second)  # from a page that was left open
     assert random_audits.answered(mapped, random_checks.load(mapped, second.id)).n_answered == N - 12
-
-
-def test_an_audit_of_before_counts_as_it_did(mapped: Layout) -> None:
-    """Facts on disk that do not say when the audit was open: every random check since it began may be its own."""
-    check = random_audits.begin_audit(mapped, RUN, 40, "ann")
-    say_checks(mapped, check, 3)
-    facts, _ = checks.load(mapped, check.id)
-    old = {name: value for name, value in facts.items() if name != "open_spans"}
-    checks.save_facts(mapped, {**old, "is_open": False})
-    assert random_audits.answered(mapped, random_checks.load(mapped, check.id)).n_counted == 3
-    checks.save_facts(mapped, {**old, "is_open": True})
-    random_audits.leave(mapped, check.id, "ann")  # known from here on
-    say(mapped, f"b{check.sample.rows[3]}", "not_damaged", check=check)
-    assert random_audits.answered(mapped, random_checks.load(mapped, check.id)).n_counted == 3
 
 
 def test_checks_of_an_audit_let_no_click_into_the_sample_of_the_search(mapped: Layout) -> None:

@@ -28,7 +28,6 @@ from pu_geo.jobs import worker
 from pu_geo.lifecycle import recovery
 from pu_geo.records import LabelOp
 from pu_geo.store import backups, contents, history, in_use, journal, labels, runs, store, swap
-from pu_geo.store.history import PastEvent
 from pu_geo.store.layout import Layout
 
 
@@ -57,10 +56,13 @@ def work(layout: Layout, n: int, seed: int = 0) -> None:
                 ops = [LabelOp(f"{op}-{i}", f"b{i}", label, op, comment="\u2028é" * (number % 2), **more) for i in some]  # type: ignore[arg-type]
             assert not any(ack.error for ack in labels.append(db, ops, analyst=analyst, screen="map"))
         past = [
-            PastEvent(i + 1, LabelOp(f"p-{seed}-{i}", "b3", shown="audit", inclusion=1 / 3, analyst="far", at=store.now()), kind, about)  # type: ignore[arg-type]
-            for i, (kind, about) in enumerate([("set", None), ("simulated", None), ("undo", 1), ("redo", 1), ("import", None)])
+            LabelOp(
+                f"p-{seed}-{i}", "b3", act=f"import-{seed}", shown="audit", inclusion=1 / 3, analyst="far", at=store.now(),
+                is_simulated=i == 1,
+            )
+            for i in range(3)
         ]  # fmt: skip
-        assert not any(ack.error for ack in history.replay(db, past, importer="eve", act=f"import-{seed}"))
+        assert not any(ack.error for ack in labels.append(db, past, analyst="eve", screen="cli", kind="import"))
 
 
 def zero_half(layout: Layout) -> None:

@@ -166,10 +166,10 @@ def test_a_removed_thing_comes_back_equal_until_its_space_is_reclaimed(kind: Kin
     assert state(ranked_town) == before
     remove(ranked_town, kind, name)  # once more, from where it was
     (again,), n_bytes = removing.reclaimable(ranked_town)
-    assert n_bytes == removals.trash_bytes(ranked_town) > 0
+    assert n_bytes == removals.bytes_of([ranked_town.trash]) > 0
     assert removing.reclaimable(ranked_town, older_than_days=1) == ([], 0)
     assert removals.reclaim(ranked_town, [again.number], analyst="ann") == n_bytes
-    assert (removals.trash_bytes(ranked_town), removing.removed(ranked_town)) == (0, [])
+    assert (removals.bytes_of([ranked_town.trash]), removing.removed(ranked_town)) == (0, [])
     with pytest.raises(ProjectError, match="Nothing was removed that could be brought back"):
         removing.undo(ranked_town, "ann")
 
@@ -317,7 +317,7 @@ def test_the_newest_comes_back_first_and_not_into_what_was_added_since(project: 
 def test_a_copy_leaves_the_trash_behind(project: Layout, tmp_path: Path) -> None:
     published(project)
     remove(project, "export", "v1")
-    assert removals.trash_bytes(project) > 0
+    assert removals.bytes_of([project.trash]) > 0
     copy = Layout(Path(str(copy_project(project, str(tmp_path / "copy.pugeo"))["out"])))
     assert not copy.trash.exists()
     with pytest.raises(ProjectError, match=r"are not in .*trash.* any more"):

@@ -24,6 +24,7 @@ from pu_geo.maps.damage_map_job import build_damage_map
 from pu_geo.maps.export_job import counts_of, export
 from pu_geo.maps.report_job import area_section, write_report
 from pu_geo.records import FootprintTable, Units
+from pu_geo.scenes.chip_job import renew_reasons
 from pu_geo.store import aoi, contents, import_log, store
 from pu_geo.store.layout import Layout
 
@@ -202,6 +203,7 @@ def of_scenes(layout: Layout, **facts: object) -> None:
         "post_outline": dict.fromkeys(("outside", "nodata", "cloud"), none), "pre_outline": hidden, "nodata_share": none,
     }  # fmt: skip
     path.write_text(json.dumps({**known, **shown, **facts}))
+    store.call(layout, renew_reasons, layout, "set")
 
 
 def test_each_building_names_the_scene_that_its_chip_was_cut_from(layout: Layout) -> None:

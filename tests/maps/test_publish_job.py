@@ -210,6 +210,8 @@ def test_labels_of_an_exported_map_arrive_in_a_new_project(mapped: Layout, tmp_p
         }
 
     assert said(other) == said(mapped)
-    chances, same = ([one.inclusion for one in store.call(layout, labels.audits)] for layout in (mapped, other))
+    chances, same = (
+        [one.inclusion for one in store.call(layout, labels.audit_answers).values()] for layout in (mapped, other)
+    )
     assert sorted(same) == pytest.approx(sorted(chances), rel=1e-4)
     assert import_labels(other, str(mapped.exports / "v1" / f"damage_map.{name}"), analyst="bob")["stored"] == 0

@@ -104,7 +104,7 @@ def test_a_version_goes_and_its_space_is_reclaimed(two_runs: Layout) -> None:
     press(app, "removal-do")
     assert versions.numbers(two_runs) == []
     press(show("project", two_runs), "reclaim")
-    assert removals.trash_bytes(two_runs) == 0
+    assert removals.bytes_of([two_runs.trash]) == 0
     assert removing.removed(two_runs) == []
 
 

@@ -110,7 +110,7 @@ def test_what_is_kept_is_what_the_whole_log_says(tmp_path: Path, seed: int) -> N
             for mask, meant in ((pu.is_positive, {"positive"}), (pu.is_excluded, {"", "not_assessable"})):
                 assert list(compress(pu.building_ids, mask)) == [one for one in pu.building_ids if what.get(one) in meant]
             drawn = {row.building: row for row in standing if row.shown == "audit" or row.label == "cleared"}
-            sample = {one.building_id: one.event for one in labels.audits(db)}
+            sample = {building: one.event for building, one in labels.audit_answers(db).items()}
             assert sample == {b: row.event for b, row in drawn.items() if row.shown == "audit" and row.label != "cleared"}
             earlier = int(rng.choice([*past]))
             assert labels.current(db, at=earlier) == past[earlier]

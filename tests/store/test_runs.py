@@ -29,7 +29,7 @@ def test_finished_run_is_pinned_and_shown_by_the_live_view(project: Layout) -> N
         assert [facts.run_id for facts in runs.all_runs(db)] == ["two", "one"]
         assert runs.pinned(db) == "two"
         assert db.execute("SELECT score, rank FROM damage_map WHERE building_id = 'b0'").fetchone() == (1.0, 1)
-        runs.pin(db, project, "one")
+        runs.pin(db, "one")
         assert db.execute("SELECT score, rank FROM damage_map WHERE building_id = 'b0'").fetchone() == (0.0, 20)
         assert runs.find(db, "latest").settings == {"l2": 1.0}
     finish(project, "three", scores)
