@@ -40,6 +40,14 @@ DAMAGE_CLASSES: tuple[DamageClass, ...] = (
 )  # what an export calls a grade, the worst first
 NOT_GRADED = "damaged_not_graded"  # class in exports of a building that people marked damaged without a grade
 MAX_GRADE, MAX_GRADES = 40, 6  # characters of a grade's id and name; grades of a project, one a key from 4 to 9
+Facts = Mapping[str, Any]
+"""Plain values by name, as JSON has them."""
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Chips = NDArray[np.uint8]
+"""[N, C, size, size]."""
 Affine6 = tuple[float, float, float, float, float, float]
 BandTriple = tuple[int, int, int]
 

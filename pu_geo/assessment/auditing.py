@@ -27,6 +27,7 @@ from pu_geo.answers.random_checks import Check
 from pu_geo.assessment import random_audits
 from pu_geo.assessment.random_audits import Answered
 from pu_geo.errors import PuGeoError
+from pu_geo.records import Floats
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import analysts, contents, labels, run_names, runs, store
 from pu_geo.store.labels import Moment
@@ -110,9 +111,7 @@ def _view(
     )
 
 
-def _left_by_the_search(
-    fitted: Calibration, scores: NDArray[np.float64], answers: NDArray[np.int8], total: Estimate
-) -> Calibration:
+def _left_by_the_search(fitted: Calibration, scores: Floats, answers: NDArray[np.int8], total: Estimate) -> Calibration:
     """Lower chances of damage by what a search found since the audit: of those still open, fewer are damaged."""
     if total.value is None or total.low is None or total.high is None:
         return fitted
@@ -462,7 +461,7 @@ def _planned(layout: Layout) -> tuple[float, bool]:
     return min(max((found.total.value - found.confirmed) / n_open, 1 / n_open), 1.0), True
 
 
-def _guess(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+def _guess(scores: Floats, share: float) -> Floats:
     """Guess chances of damage: a curve over the rank that falls from the top and has the wanted mean, float64 [N].
 
     Ours: as many as `share` are expected, three quarters of them within twice that share from the top.
@@ -473,10 +472,10 @@ def _guess(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
     return np.clip(np.where(place <= top, inside, 0.25 * share / max(1 - top, share)), 0.0, 1.0)
 
 
-def _raw_scores(layout: Layout, run_id: str) -> NDArray[np.float64]:
+def _raw_scores(layout: Layout, run_id: str) -> Floats:
     return np.asarray(runs.array(layout, run_id, "scores"), np.float64)
 
 
-def _judged(layout: Layout, run_id: str, check: Check) -> tuple[Answered, NDArray[np.float64]]:
+def _judged(layout: Layout, run_id: str, check: Check) -> tuple[Answered, Floats]:
     """Return the answers that count, and the scores as they are written."""
     return random_audits.answered(layout, check), _raw_scores(layout, run_id).round(4)

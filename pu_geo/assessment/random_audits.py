@@ -24,6 +24,7 @@ from pu_geo.answers import presence, queueing
 from pu_geo.answers.queueing import LENGTH
 from pu_geo.answers.random_checks import SAMPLE, Check, Purpose, inclusion_of, load
 from pu_geo.errors import PuGeoError
+from pu_geo.records import Bools, Ints
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import analysts, checks, chosen, contents, freshness, labels, population, queues, runs, store
 from pu_geo.store.layout import Layout
@@ -247,7 +248,7 @@ class Answered:
 
     sample: progress.Audit
     answers: NDArray[np.int8]
-    is_outside: NDArray[np.bool_]
+    is_outside: Bools
     n_drawn: int
     n_answered: int
     n_damaged: int
@@ -324,8 +325,8 @@ def _answered(
 
 
 def _first_answers(
-    layout: Layout, ids: Sequence[str], rows: NDArray[np.int64], *, since: int, is_own: Callable[[labels.Given], bool]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    layout: Layout, ids: Sequence[str], rows: Ints, *, since: int, is_own: Callable[[labels.Given], bool]
+) -> tuple[Ints, Ints]:
     """Return the events of the first answer of any kind, and of the first one of a sample's own checks, since an event.
 
     Returns:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo.analysis import clustering, pupl
 from pu_geo.errors import TrainingError
+from pu_geo.records import Bools, Singles
 from pu_geo.store import labels, runs, store
 from pu_geo.store.job import Job
 from pu_geo.store.layout import write_array, write_json
@@ -56,9 +56,7 @@ def cluster(job: Job, *, run_id: str, k: int = 0) -> dict[str, object]:
     return {"run_id": facts.run_id, "k": n_clusters, "n": len(rows)}
 
 
-def _two_means(
-    job: Job, rows: NDArray[np.float32], is_positive: NDArray[np.bool_]
-) -> tuple[pupl.PuplResult, list[dict[str, object]]]:
+def _two_means(job: Job, rows: Singles, is_positive: Bools) -> tuple[pupl.PuplResult, list[dict[str, object]]]:
     """Split in two from several single seedings; return the one that PUPL chooses, and what is known of each."""
     tried = []
     for number in range(N_SEEDS):
@@ -77,9 +75,7 @@ def _two_means(
     return best, seeds
 
 
-def _many(
-    job: Job, rows: NDArray[np.float32], is_positive: NDArray[np.bool_], k: int
-) -> tuple[pupl.PuplResult, list[pupl.PuplResult]]:
+def _many(job: Job, rows: Singles, is_positive: Bools, k: int) -> tuple[pupl.PuplResult, list[pupl.PuplResult]]:
     """Return the small clusters, and others from further seeds, to see which of them come again."""
     found = []
     for number in range(1 + N_AGAIN):

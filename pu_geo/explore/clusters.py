@@ -9,14 +9,13 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.analysis import assessability, estimates, inspecting, ranker
 from pu_geo.answers import ranking
 from pu_geo.assessment import auditing
 from pu_geo.errors import ProjectError
-from pu_geo.records import PUSet
+from pu_geo.records import Facts, Ints, PUSet, Singles
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import contents, decisions, feature_sets, labels, pseudo_positives, run_names, runs, store
 from pu_geo.store.decisions import Decision
@@ -81,17 +80,17 @@ class Inspected:
     clustering: str
     clusters: Sequence[Cluster]
     names: Sequence[str]
-    part: NDArray[np.int64]
-    gaps: NDArray[np.float32]
+    part: Ints
+    gaps: Singles
     ids: Sequence[str]
     n_near: int | None
     n_kept: int
     n_later: int
     is_oriented: bool | None
     potential: float | None
-    seeds: Sequence[Mapping[str, Any]]
+    seeds: Sequence[Facts]
 
-    def rows_of(self, name: str) -> NDArray[np.int64]:
+    def rows_of(self, name: str) -> Ints:
         """Return the rows of a cluster, int64. Raises ProjectError if there is no such cluster any more."""
         if name not in self.names:
             raise ProjectError(
@@ -162,7 +161,7 @@ def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, Moment
     )  # fmt: skip
 
 
-def _base(layout: Layout, run_id: str, kind: Kind, has_job: bool) -> tuple[list[str], NDArray[np.int64]]:
+def _base(layout: Layout, run_id: str, kind: Kind, has_job: bool) -> tuple[list[str], Ints]:
     """Return the clusters before anyone split or merged: their names, and the number of each building's, int64 [N]."""
     stored = {("two", True): "inspected_two", ("many", True): "inspected_many"}.get((kind, has_job), "clusters")
     part = np.asarray(runs.array(layout, run_id, stored), np.int64)
@@ -172,8 +171,8 @@ def _base(layout: Layout, run_id: str, kind: Kind, has_job: bool) -> tuple[list[
 
 
 def _replayed(
-    names: list[str], part: NDArray[np.int64], acts: Sequence[Decision], clustering: str, ids: Sequence[str]
-) -> tuple[list[str], NDArray[np.int64]]:
+    names: list[str], part: Ints, acts: Sequence[Decision], clustering: str, ids: Sequence[str]
+) -> tuple[list[str], Ints]:
     """Split and merge as people did, in their order; acts on clusters that an undo took away do nothing."""
     names, part = list(names), part.copy()
     row = {building: i for i, building in enumerate(ids)}
@@ -205,12 +204,12 @@ def _rejected(acts: Sequence[Decision]) -> set[str]:
 
 
 @lru_cache(maxsize=4)
-def _rows(layout: Layout, run_id: str) -> NDArray[np.float32]:
+def _rows(layout: Layout, run_id: str) -> Singles:
     return np.asarray(runs.array(layout, run_id, "embeddings"), np.float32)
 
 
 @lru_cache(maxsize=3)
-def _gaps(layout: Layout, run_id: str, part_bytes: bytes, n_parts: int) -> NDArray[np.float32]:
+def _gaps(layout: Layout, run_id: str, part_bytes: bytes, n_parts: int) -> Singles:
     """Return the distances to the centers of clusters; they stay the same where only answers or decisions are new."""
     rows, part = _rows(layout, run_id), np.frombuffer(part_bytes, np.int64)
     gaps = inspecting.cosine_gaps(rows, inspecting.directions(rows, part, n_parts))
@@ -218,7 +217,7 @@ def _gaps(layout: Layout, run_id: str, part_bytes: bytes, n_parts: int) -> NDArr
     return gaps
 
 
-def _orientation(layout: Layout, run_id: str, part: NDArray[np.int64], names: Sequence[str], pu: PUSet) -> bool | None:
+def _orientation(layout: Layout, run_id: str, part: Ints, names: Sequence[str], pu: PUSet) -> bool | None:
     """Check as PUPL does whether positives lean to their cluster more than the unlabeled; None after a split or merge."""
     if list(names) != list(NAMES_OF_TWO) or not pu.is_positive.any() or pu.is_positive.all():
         return None
@@ -228,7 +227,7 @@ def _orientation(layout: Layout, run_id: str, part: NDArray[np.int64], names: Se
     return bool(lean[pu.is_positive].mean() > lean[~pu.is_positive].mean() and (part == 0).any())
 
 
-def _chance(layout: Layout, pu: PUSet, lies: NDArray[np.int64], n_parts: int) -> inspecting.Chance | None:
+def _chance(layout: Layout, pu: PUSet, lies: Ints, n_parts: int) -> inspecting.Chance | None:
     """Estimate the damaged share of each cluster from the number damaged in all, and from where the clicks lie, [N].
 
     None without random checks: clicks alone do not tell how much is damaged in all.
@@ -247,7 +246,7 @@ def _chance(layout: Layout, pu: PUSet, lies: NDArray[np.int64], n_parts: int) ->
 
 
 def _clusters(
-    layout: Layout, run_id: str, pu: PUSet, names: Sequence[str], part: NDArray[np.int64], gaps: NDArray[np.float32],
+    layout: Layout, run_id: str, pu: PUSet, names: Sequence[str], part: Ints, gaps: Singles,
     again: Mapping[str, float], decided: tuple[set[str], set[str]], ids: Sequence[str], chance: inspecting.Chance | None,
 ) -> list[Cluster]:  # fmt: skip
     """Describe each cluster that has members."""
@@ -294,7 +293,7 @@ def examples(layout: Layout, run_id: str, inspected: Inspected, name: str, n: in
 MOST_OTHERS = 8000
 
 
-def on_map(layout: Layout, found: Inspected, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def on_map(layout: Layout, found: Inspected, name: str) -> tuple[Singles, Singles]:
     """Return where a cluster lies, and others as background, of very many only some: pixels of the project grid, y down,
     float32 [n, 2].
     """
@@ -423,7 +422,7 @@ def newest(layout: Layout) -> tuple[int, str] | None:
     return act.decision, f"{words_of(act.facts)} ({act.analyst}, {day_and_time(act.at)}, {run})"
 
 
-def words_of(facts: Mapping[str, Any]) -> str:
+def words_of(facts: Facts) -> str:
     """Return a decision in words."""
     names = " and ".join(facts["of"])
     into = f" into {' and '.join(facts['into'])}" if facts.get("into") else ""

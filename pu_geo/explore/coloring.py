@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from pu_geo import wording
 from pu_geo.answers import ranking
 from pu_geo.explore.exploring import is_run
+from pu_geo.records import Floats, Singles
 from pu_geo.store import areas, contents, decisions, discoveries, labels, population, runs, store
 from pu_geo.store.chosen import threshold
 from pu_geo.store.layout import Layout
@@ -53,7 +53,7 @@ class Coloring:
     title: str
     kind: Color
     names: Sequence[str] = ()
-    values: NDArray[np.float32] | None = None
+    values: Singles | None = None
     low: float = 0.0
     high: float = 1.0
     ends: tuple[str, str] = ("0", "1")
@@ -211,7 +211,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.3g}"
 
 
-def _numbers(by: str, title: str, values: NDArray[np.float64], v: str, write: Any) -> Coloring:
+def _numbers(by: str, title: str, values: Floats, v: str, write: Any) -> Coloring:
     there = values[~np.isnan(values)]
     low, high = np.percentile(there, _ENDS).tolist() if len(there) else (0.0, 1.0)
     is_cut = len(there) and (there.min() < low or there.max() > high)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pu_geo.analysis import clustering
 from pu_geo.errors import TrainingError
@@ -20,7 +19,7 @@ from pu_geo.files import remove_path
 from pu_geo.methods import catalog
 from pu_geo.methods.ncl import consensus_clusters
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, suggested_number
-from pu_geo.records import PUSet
+from pu_geo.records import Facts, Ints, PUSet
 from pu_geo.runs.inputs_job import RunInputs, read_inputs
 from pu_geo.store import damage_types, discoveries, store
 from pu_geo.store.discoveries import NO_GROUP
@@ -141,7 +140,7 @@ def _finish(
     return _result(facts, len(rows))
 
 
-def _result(facts: Mapping[str, Any], n_buildings: int) -> dict[str, object]:
+def _result(facts: Facts, n_buildings: int) -> dict[str, object]:
     return {
         "n_buildings": n_buildings,
         **{name: facts[name] for name in ("discovery", "n_groups", "adjusted_rand", "seconds")},
@@ -168,7 +167,7 @@ def _stored_before(job: Job) -> dict[str, object] | None:
 class Known:
     """The class that people gave each building, int64 [N], -1 for none, and the names of classes 0, 1, ..."""
 
-    classes: NDArray[np.int64]
+    classes: Ints
     names: tuple[str, ...]
 
     def counts(self) -> dict[str, int]:
@@ -202,9 +201,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
     return Known(classes.astype(np.int64), ("not damaged", *(often or ("damaged",))))
 
 
-def _suggested(
-    inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: int, check: Callable[[], None]
-) -> SuggestedNumber:
+def _suggested(inputs: RunInputs, rows: Ints, n_known: int, seed: int, check: Callable[[], None]) -> SuggestedNumber:
     """Estimate the number of groups by their features, before any training: more than there are known kinds.
 
     Raises:
@@ -225,7 +222,7 @@ def _suggested(
 def _reporter(job: Job, number: int, n_seeds: int) -> Any:
     start, end = TRAINED
 
-    def report(values: Mapping[str, Any]) -> None:
+    def report(values: Facts) -> None:
         done, stage = (number + float(values["progress"])) / n_seeds, f"{values['stage']} {number + 1} of {n_seeds}"
         job.epoch({**values, "stage": stage, "progress": done})
         job.report(start + (end - start) * done, f"{stage}: epoch {values['epoch']}")

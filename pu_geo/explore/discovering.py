@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Any
 
 import numpy as np
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
 from pu_geo.methods import catalog
-from pu_geo.records import DAMAGE_CLASSES
+from pu_geo.records import DAMAGE_CLASSES, Facts
 from pu_geo.runs.training import data_summary
 from pu_geo.store import chosen, discoveries, grades, labels, population, store
 from pu_geo.store.decisions import checked_name
@@ -82,7 +81,7 @@ class Proposal:
     """
 
     id: str
-    facts: Mapping[str, Any]
+    facts: Facts
     groups: Sequence[Group]
     n_new_answers: int
 
@@ -176,9 +175,7 @@ def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = 
     return Proposal(found.id, found.facts, groups, newest - int(found.facts["at_event"]))
 
 
-def _group(
-    found: Discovery, numbers: tuple[int, ...], answers: Mapping[str, Any], review: Review, scores: Mapping[str, float]
-) -> Group:
+def _group(found: Discovery, numbers: tuple[int, ...], answers: Facts, review: Review, scores: Mapping[str, float]) -> Group:
     parts = [found.facts["groups"][number] for number in numbers]
     ids = found.members(numbers)
     events = [answers[building] for building in ids if building in answers]
@@ -206,7 +203,7 @@ def _name_of(review: Review, numbers: Iterable[int]) -> str:
     return next((review.names[number] for number in numbers if number in review.names), "")
 
 
-def types(layout: Layout) -> dict[str, Mapping[str, Any]]:
+def types(layout: Layout) -> dict[str, Facts]:
     """Return the named types by name: {"discovery", "groups", "building_ids"} each."""
     return store.call(layout, discoveries.types)
 

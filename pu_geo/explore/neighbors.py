@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo.analysis import neighbors
 from pu_geo.answers import labeling
 from pu_geo.errors import ProjectError
-from pu_geo.records import LabelOp
+from pu_geo.records import LabelOp, Singles
 from pu_geo.store import chosen as choices
 from pu_geo.store import labels, runs, store
 from pu_geo.store.layout import Layout
@@ -33,7 +32,7 @@ class Alike:
 
 
 @lru_cache(maxsize=2)
-def _rows(layout: Layout, run_id: str) -> tuple[NDArray[np.float32], dict[str, int], Sequence[str]]:
+def _rows(layout: Layout, run_id: str) -> tuple[Singles, dict[str, int], Sequence[str]]:
     """Return unit embeddings of a run, float32 [N, D], the row of each building, and the building of each row."""
     ids = runs.building_ids_of(layout, run_id)
     unit = neighbors.unit_rows(np.asarray(runs.array(layout, run_id, "embeddings")))

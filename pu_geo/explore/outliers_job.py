@@ -7,10 +7,10 @@ from dataclasses import asdict
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, neighbors, outliers
 from pu_geo.explore.outliers import Suspect
+from pu_geo.records import Ints, Singles
 from pu_geo.store import contents, labels, runs, store
 from pu_geo.store.contents import chip_facts, optical_chips
 from pu_geo.store.job import Job
@@ -72,7 +72,7 @@ def _twice(both: tuple[str, str], overlap: float | None, difference: float | Non
     return Suspect("duplicate", both, f"Perhaps one building twice: {words}.", overlap or 0.0)
 
 
-def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> NDArray[np.int64]:
+def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> Ints:
     """Return the rows of buildings that can be judged: all blank chips are alike, and unlike the others."""
     answers = store.call(layout, labels.current_labels)
     facts = chip_facts(layout, chip_set)
@@ -81,7 +81,7 @@ def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> NDArra
     return np.flatnonzero(is_shown).astype(np.int64)
 
 
-def _close(rows: NDArray[np.int64], near: NDArray[np.int64], distances: NDArray[np.float32]) -> NDArray[np.int64]:
+def _close(rows: Ints, near: Ints, distances: Singles) -> Ints:
     """Return pairs of the run's rows whose embeddings are close, int64 [P, 2], each once though either may list the
     other.
     """
@@ -111,7 +111,7 @@ def _overlapping(layout: Layout, ids: Sequence[str]) -> Pairs:
     }
 
 
-def _with_same_chips(job: Job, chip_set: str, ids: Sequence[str], close: NDArray[np.int64], pairs: Pairs) -> Pairs:
+def _with_same_chips(job: Job, chip_set: str, ids: Sequence[str], close: Ints, pairs: Pairs) -> Pairs:
     """Add pairs of chips that are the same picture, with their mean difference in gray levels."""
     chips = optical_chips(job.layout, chip_set)
     found = dict(pairs)

@@ -20,7 +20,7 @@ from pu_geo import __version__
 from pu_geo.errors import FederationError, PuGeoError, printable
 from pu_geo.methods import catalog
 from pu_geo.methods.cards.fedaws import FedawsSettings
-from pu_geo.records import MAX_TYPE
+from pu_geo.records import MAX_TYPE, Facts
 from pu_geo.store import contents, federations
 from pu_geo.store.federations import REST
 from pu_geo.store.layout import checked_id
@@ -290,7 +290,7 @@ class Plan:
     host: str = LOCALHOST
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Plan:
+    def from_json(cls, facts: Facts) -> Plan:
         """Return the plan of which `asdict` gave the facts."""
         return cls(**{**facts, "types": tuple(facts["types"]), "privacy": Privacy(**facts["privacy"])})
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +13,7 @@ from pu_geo.federation.agreement import Agreement, Plan
 from pu_geo.federation.deployed import require_flower
 from pu_geo.federation.member_job import OwnData, Part, feature_space
 from pu_geo.federation.wire_job import Message
+from pu_geo.records import Facts
 from pu_geo.store import contents, federations, store
 from pu_geo.store.federations import Held
 from pu_geo.store.job import Job
@@ -22,7 +22,7 @@ JOIN = "federate_join"
 _WAIT_SECONDS = 0.3
 
 
-def federate_lead(job: Job, *, federation: str, plan: Mapping[str, Any], own: Held) -> dict[str, Any]:
+def federate_lead(job: Job, *, federation: str, plan: Facts, own: Held) -> dict[str, Any]:
     """Serve a federation until its last round, from the round where it stopped before; the first time write its agreement.
 
     A job is started for each class of this project, whose key is admitted at once: nobody has to compare it. The first round

@@ -10,13 +10,14 @@ from pu_geo.federation.agreement import Plan
 from pu_geo.federation.member_job import feature_space
 from pu_geo.federation.rounds_job import lead
 from pu_geo.federation.simulated_job import SimulatedTransport, set_up
+from pu_geo.records import Facts
 from pu_geo.store.federations import Held
 from pu_geo.store.job import Job
 from pu_geo.store.store import open_project
 
 
 def federate_simulate(
-    job: Job, *, federation: str, plan: Mapping[str, Any], parties: Mapping[str, Held]
+    job: Job, *, federation: str, plan: Facts, parties: Mapping[str, Held]
 ) -> dict[str, Any]:  # fmt: skip
     """Train projects on this machine together as if each were at another agency; the job's project leads.
 

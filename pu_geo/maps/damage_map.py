@@ -23,7 +23,7 @@ from pu_geo.assessment import auditing
 from pu_geo.assessment.auditing import AuditView
 from pu_geo.maps import damage_types
 from pu_geo.maps.damage_types import TypeAudit, TypesOnMap
-from pu_geo.records import LABEL_NAMES, NOT_GRADED, NOT_IN_RUN, LabelEvent, RunFacts, Units
+from pu_geo.records import LABEL_NAMES, NOT_GRADED, NOT_IN_RUN, Facts, LabelEvent, RunFacts, Units
 from pu_geo.scenes import image_quality, layers, scene_pair
 from pu_geo.store import analysts, chosen, contents, freshness, grades, import_log, labels, population, store
 from pu_geo.store.chosen import Threshold
@@ -86,7 +86,7 @@ class DamageMap:
     run: RunFacts | None = None
 
     @cached_property
-    def chips(self) -> Mapping[str, Any]:
+    def chips(self) -> Facts:
         """Return the facts of its chip set."""
         return contents.chip_facts(self.layout, self.chip_set)
 

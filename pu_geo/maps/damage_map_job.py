@@ -21,7 +21,7 @@ from pu_geo.geo.vector.areas import assign, centroids
 from pu_geo.geo.vector.duplicates import twins
 from pu_geo.maps import damage_map as maps
 from pu_geo.maps import damage_types
-from pu_geo.records import LABEL_NAMES, DamageMap, FootprintTable, RunFacts, Scene, Units
+from pu_geo.records import LABEL_NAMES, DamageMap, Facts, Floats, FootprintTable, RunFacts, Scene, Singles, Units
 from pu_geo.runs import training
 from pu_geo.scenes import scene_files
 from pu_geo.store import (
@@ -121,7 +121,7 @@ def _check_decimals(n_given: int, n_written: int, n: int) -> None:
         )
 
 
-def _checked_scores(scores: NDArray[np.floating], n: int) -> NDArray[np.float32]:
+def _checked_scores(scores: NDArray[np.floating], n: int) -> Singles:
     """Return own scores as float32 [n]; refuse what is none, in words."""
     given = np.asarray(scores)
     if given.shape != (n,) or given.dtype.kind != "f":
@@ -218,7 +218,7 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
 
 
 def _audited(
-    results: Mapping[str, Sequence[Any]], label: Sequence[object], audit: Mapping[str, Any] | None
+    results: Mapping[str, Sequence[Any]], label: Sequence[object], audit: Facts | None
 ) -> dict[str, Sequence[object]]:
     """Return chances of damage, and triage by the audit's two thresholds, for buildings that nobody answered."""
     columns: dict[str, Sequence[object]] = dict.fromkeys(("p_damaged", "p_low", "p_high"), [None] * len(label))
@@ -248,7 +248,7 @@ def _guesses(
     return [None if how == "not_assessed" or name == none else guessed.get(building) for building, how, name in rows]
 
 
-def _weights(ids: Sequence[str], shown: maps.DamageMap, audit: Mapping[str, Any] | None) -> list[object]:
+def _weights(ids: Sequence[str], shown: maps.DamageMap, audit: Facts | None) -> list[object]:
     """Return how many buildings each building of the audit's sample represents; None for those that do not count."""
     if audit is None or shown.audit is None:
         return [None] * len(ids)
@@ -260,13 +260,13 @@ def _weights(ids: Sequence[str], shown: maps.DamageMap, audit: Mapping[str, Any]
     return list(map(of_building.get, ids))
 
 
-def _scenes_used(chips: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _scenes_used(chips: Facts) -> list[Facts]:
     """Return the scenes that a chip set was cut from, each with its "scene_id", "role", "date", "gsd_m" and "sha256"."""
     used = ("pre", "post") if assessability.needs_pre(chips) else ("post",)
     return [{"scene_id": name, **one} for name, one in chips["scenes"].items() if one["role"] in used]
 
 
-def _imagery(ids: Sequence[str], chips: Mapping[str, Any]) -> dict[str, Sequence[object]]:
+def _imagery(ids: Sequence[str], chips: Facts) -> dict[str, Sequence[object]]:
     """Return, building by building, the scenes that the run's chip was cut from, and how much of the outline is hidden
     there.
 
@@ -291,9 +291,7 @@ def _imagery(ids: Sequence[str], chips: Mapping[str, Any]) -> dict[str, Sequence
     return columns
 
 
-def _layers_missing(
-    ids: Sequence[str], chips: Mapping[str, Any], found: Sequence[Mapping[str, Any]]
-) -> dict[str, Sequence[object]]:
+def _layers_missing(ids: Sequence[str], chips: Facts, found: Sequence[Facts]) -> dict[str, Sequence[object]]:
     """Return which of the layers that the run learned from do not show each building; nothing where it learned from none."""
     names = [one["name"] for one in found if one["is_used"]]
     if not names:
@@ -340,7 +338,7 @@ def shifts(layout: Layout, table: FootprintTable, scenes: Sequence[Scene]) -> di
     if found is None:
         return dict.fromkeys(("shift_dx_m", "shift_dy_m", "shift_quality"), [None] * len(table.wkb))
 
-    def column(values: NDArray[np.float64]) -> list[object]:
+    def column(values: Floats) -> list[object]:
         return [round(float(one), 2) if sure > 0 else None for one, sure in zip(values, found.quality, strict=True)]
 
     return {
@@ -393,7 +391,7 @@ def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:
     return {"n_duplicates": int(twins(outlines).sum())}
 
 
-def of_outlines(about: Mapping[str, Any], units: Units, n: int) -> list[str]:
+def of_outlines(about: Facts, units: Units, n: int) -> list[str]:
     """Return what of n outlines a reader could mistake, in sentences: cells, duplicates, files that changed, an area that
     chose nothing.
 

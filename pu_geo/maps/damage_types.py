@@ -22,7 +22,7 @@ from pu_geo.analysis.audit.design import Estimate
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
-from pu_geo.records import LabelEvent, RunFacts
+from pu_geo.records import Bools, Facts, Floats, LabelEvent, RunFacts
 from pu_geo.store import choices as log
 from pu_geo.store import chosen as choices
 from pu_geo.store import contents, grades, labels, runs, store
@@ -32,7 +32,6 @@ from pu_geo.store.layout import Layout
 from pu_geo.store.population import Population
 
 State = Literal["yes", "no", "unknown"]
-Bools = NDArray[np.bool_]
 Codes = NDArray[np.int8]
 YES, NO, SILENT = 1, 0, -1  # codes of answers; nobody said anything of the type
 FEWEST_NAMED = 10
@@ -86,7 +85,7 @@ class TypeOnMap:
     name: str
     column: str
     threshold: Threshold | None
-    scores: NDArray[np.float64]
+    scores: Floats
     answers: Codes
     states: Sequence[State]
     is_by_score: Bools
@@ -248,7 +247,7 @@ def _attribute_of(run: RunFacts) -> str:
 
 
 def _limits(
-    names: Sequence[str], scores: NDArray[np.float64], is_damaged: Bools, taught: Codes, chosen: Mapping[str, Threshold], *,
+    names: Sequence[str], scores: Floats, is_damaged: Bools, taught: Codes, chosen: Mapping[str, Threshold], *,
     is_taught_elsewhere: bool = False,
 ) -> list[Threshold | None]:  # fmt: skip
     """Return the threshold of each type: the one that people chose, else one to start from.
@@ -281,7 +280,7 @@ def _limits(
     return found
 
 
-def _above(scores: NDArray[np.float64], limits: Sequence[Threshold | None], *, is_ordinal: bool) -> Bools:
+def _above(scores: Floats, limits: Sequence[Threshold | None], *, is_ordinal: bool) -> Bools:
     """Return which buildings reach each type's threshold, bool [N, c]; on a scale also those that reach a worse type."""
     with np.errstate(invalid="ignore"):
         found = np.column_stack([scores[:, k] >= (2 if one is None else one.value) for k, one in enumerate(limits)])
@@ -305,7 +304,7 @@ def answers_of(
             labels.taught(db, labels.last_event(db)) if is_taught else _with_checks(db, always=of_checks)
         )
         scale = grades.scale(db)
-        values: Mapping[str, Any] = {}
+        values: Facts = {}
         if attribute := _attribute_of(run):
             given = contents.attribute_values(db, attribute)
             values = dict(zip(contents.building_ids(db), given, strict=True))
@@ -474,7 +473,7 @@ def _audit_of(one: TypeOnMap, done: random_audits.Answered, given: Codes, is_abo
     return TypeAudit(precision, recall, n_checks, n_yes, n_silent, words)
 
 
-def _judged(done: random_audits.Answered, answers: Codes, has_it: NDArray[np.float64]) -> tuple[Estimate, Estimate]:
+def _judged(done: random_audits.Answered, answers: Codes, has_it: Floats) -> tuple[Estimate, Estimate]:
     here = audit.at_thresholds(done.sample, answers, has_it, [0.5], confidence=auditing.CONFIDENCE)[0]
     return here.precision, here.recall
 
@@ -517,7 +516,7 @@ def facts(found: TypesOnMap, judged: Mapping[str, TypeAudit]) -> list[dict[str, 
     ]  # fmt: skip
 
 
-def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
+def gaps(types: Sequence[Facts]) -> list[str]:
     """Return which types a map cannot judge, in a sentence or two; `types` as `facts` returns them."""
     found = []
     if few := [str(one["name"]) for one in types if one["threshold"] is None]:
@@ -532,7 +531,7 @@ def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def _is_judged(one: Mapping[str, Any]) -> bool:
+def _is_judged(one: Facts) -> bool:
     return one["audit"] is not None and one["audit"]["precision"]["value"] is not None
 
 

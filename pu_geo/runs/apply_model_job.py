@@ -22,7 +22,7 @@ from pu_geo.files import atomic_write, remove_path, reserve, single, to_change
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import place_unused
-from pu_geo.records import RunFacts, View
+from pu_geo.records import Chips, Facts, Ints, RunFacts, Singles, View
 from pu_geo.runs.inputs_job import BEGAN_WITH, RunInputs, read_inputs, read_to_train
 from pu_geo.runs.layer_match_job import scaled_otherwise
 from pu_geo.runs.model_card_job import chips_learned, sha256_of_array, sha256_of_labels
@@ -176,7 +176,7 @@ def _with_labels_at(layout: Layout, inputs: RunInputs, at_event: int) -> RunInpu
 
 
 def on_chips(
-    restored: RestoredModel, chips: NDArray[np.uint8], facts: Mapping[str, Any], name: str
+    restored: RestoredModel, chips: Chips, facts: Facts, name: str
 ) -> tuple[RestoredModel, NDArray[np.uint8]]:  # fmt: skip
     """Return a model for chips, and the bands of them that it takes; layers are found by their names.
 
@@ -194,21 +194,33 @@ def on_chips(
         first, n = int(bands[0]), len(bands)
         is_block = np.array_equal(bands, np.arange(first, first + n))  # which stays a memory map
         return restored, chips[:, first : first + n] if is_block else chips[:, bands]
-    if not isinstance(restored.bank, LayerBanks):
-        is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
-        some = chips if is_whole else contents.optical(chips, facts)
-        require_fit(restored, some.shape[1:], name)
-        bank = None if restored.bank is None else with_statistics(restored.bank, some, facts)
-        return replace(restored, bank=bank), some
+    is_layered = isinstance(restored.bank, LayerBanks)
+    is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
+    some = chips if is_layered or is_whole else contents.optical(chips, facts)
+    require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]) if is_layered else some.shape[1:], name)
+    return replace(restored, bank=restored.bank and maker_on(restored.bank, some, facts, name)), some
+
+
+def maker_on(maker: Maker, chips: Chips, facts: Facts, name: str) -> Maker:
+    """Return what makes the features of a model, or of a run, for other chips.
+
+    Args:
+        chips: uint8 [N, C, H, W] of a chip set, with the bands that the maker takes.
+        facts: of the chip set.
+        name: of the model's file, or of the run.
+
+    Raises:
+        ModelError: if the chips lack a layer.
+    """
+    if not isinstance(maker, LayerBanks):
+        return with_statistics(maker, chips, facts)
     try:
-        layers = restored.bank.on(contents.views_of(facts), name)
+        return maker.on(contents.views_of(facts), name)
     except TrainingError as error:
         raise ModelError(error.problem, error.hint, kind="bands") from error
-    require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]), name)
-    return replace(restored, bank=layers), chips
 
 
-def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> NDArray[np.int64]:
+def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> Ints:
     """Return where chips have the bands that a model was trained on, int64 [C], in its order: views are found by their
     names.
 
@@ -263,15 +275,13 @@ def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -
     )
 
 
-def _answers(
-    job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
-) -> dict[str, NDArray[np.float32] | None]:
+def _answers(job: Job, restored: RestoredModel, chips: Chips, name: str, facts: Facts) -> dict[str, Singles | None]:
     """Return "scores" [N] in 0..1, "embeddings" [N, E] of unit length, and "type_scores" [N, c] of damage types, None
     without any.
     """
     model, gone = restored.model, lacking(restored, facts)
 
-    def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32], Any]:
+    def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[Singles, Singles, Any]:
         job.report(0.9, "scoring all buildings")
         types = model.type_scores(inputs, gone) if restored.types else None
         return model.score(inputs, gone), model.embed(plain, gone), types
@@ -296,9 +306,7 @@ def _types_from(restored: RestoredModel) -> str | None:
     return printable(named, 100) if restored.types and isinstance(named, str) else None
 
 
-def _views(
-    job: Job, bank: Maker, restored: RestoredModel, chips: NDArray[np.uint8], path: Path, facts: Mapping[str, Any]
-) -> NDArray[np.float16]:
+def _views(job: Job, bank: Maker, restored: RestoredModel, chips: Chips, path: Path, facts: Facts) -> NDArray[np.float16]:
     """Compute the features that the model takes, float16 [V, N, D], in a file."""
     shape = (restored.n_views, len(chips), bank.n_features)
     out = np.lib.format.open_memmap(single(to_change(path)), mode="w+", dtype=np.float16, shape=shape)
@@ -342,7 +350,7 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
 
 
 def _origin_words(
-    restored: RestoredModel, inputs: RunInputs, optical: NDArray[np.uint8], chips: NDArray[np.uint8], is_federated: bool
+    restored: RestoredModel, inputs: RunInputs, optical: NDArray[np.uint8], chips: Chips, is_federated: bool
 ) -> list[str]:  # fmt: skip
     """Return, in words, where the scores of a model come from that was not trained in a copy of this project."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
@@ -359,7 +367,7 @@ def _origin_words(
     ]
 
 
-def _other_here(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
+def _other_here(job: Job, restored: RestoredModel, chips: Chips, inputs: RunInputs) -> list[str]:
     """Return, in words, what is other here than where a model learned: pixels, layers, brightness."""
     there, words = restored.card["learned_from"], list[str]()
     gsd_m, federation = store.call(job.layout, contents.grid).gsd_m, there.get("federation")
@@ -375,7 +383,7 @@ def _other_here(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inp
     return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacks])]
 
 
-def _federated_words(federation: Mapping[str, Any], title: str) -> str:
+def _federated_words(federation: Facts, title: str) -> str:
     """Return what a person should know of a model that this project trained together with others."""
     classes = federation.get("classes_here")
     held = ", ".join(printable(name) for name in classes) if isinstance(classes, list) else "some classes"
@@ -387,7 +395,7 @@ def _federated_words(federation: Mapping[str, Any], title: str) -> str:
     )
 
 
-def _absence_words(there: Mapping[str, Any]) -> list[str]:
+def _absence_words(there: Facts) -> list[str]:
     """Return which classes of a federation took part in few of its rounds, by what a card says; nothing of another model."""
     federation = there.get("federation")
     if not isinstance(federation, Mapping):
@@ -420,7 +428,7 @@ def _number(value: object) -> int | float | None:
     return value if isinstance(value, int | float) and abs(value) < MAX_NUMBER else None
 
 
-def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8], facts: Mapping[str, Any]) -> list[str]:
+def _brightness_warnings(restored: RestoredModel, chips: Chips, facts: Facts) -> list[str]:
     """Compare the means of the bands, in units of uint8, with those that the model was standardized by.
 
     Args:
@@ -447,7 +455,7 @@ def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8], fact
 
 
 def _other_brightness(
-    chips: NDArray[np.uint8], mean: NDArray[np.floating], spread: NDArray[np.floating], what: str
+    chips: Chips, mean: NDArray[np.floating], spread: NDArray[np.floating], what: str
 ) -> list[str]:  # fmt: skip
     """Return in words that the mean of a band of chips [N, C, H, W] is more than a spread off; nothing where none is."""
     if not len(chips):

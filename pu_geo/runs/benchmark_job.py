@@ -24,6 +24,7 @@ from pu_geo.errors import DatasetError, TrainingError
 from pu_geo.features import rcf
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
+from pu_geo.records import Bools, Chips, Singles
 from pu_geo.runs.tables_job import Setting, Table, split
 from pu_geo.training import augment
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
@@ -227,7 +228,7 @@ class _Draw:
             self._features = self._views(learned, bank), self._views(self.data.chips[self.drawn.test], bank)
         return self._features
 
-    def _views(self, chips: NDArray[np.uint8], bank: RcfBank) -> NDArray[np.float16]:
+    def _views(self, chips: Chips, bank: RcfBank) -> NDArray[np.float16]:
         kind = _VIEWS[self.setting.augmentation]
         return bank.transform(chips, rcf.RcfSettings().n_views, seed=self.seed, device=self.device, augmentation=kind)
 
@@ -238,7 +239,7 @@ class _Draw:
             return None
         return float(self.truth[unlabeled].mean())
 
-    def ranked(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def ranked(self) -> tuple[Singles, Bools]:
         """Return scores of the test chips by the instant ranker, and the ones called positive: as many as are estimated."""
         views, test = self.features()
         n = len(self.rows)
@@ -249,9 +250,7 @@ class _Draw:
         limit = 0.5 if share is None else below[min(len(below) - 1, int((1 - share) * len(below)))]
         return scores[n:], scores[n:] >= limit
 
-    def trained(
-        self, method: str, preset: str, overrides: Mapping[str, str | float]
-    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def trained(self, method: str, preset: str, overrides: Mapping[str, str | float]) -> tuple[Singles, Bools]:
         """Return scores of the test chips by a method of the catalog, and the ones it calls positive."""
         settings = _settings_of(method, preset, overrides)
         prior = self.true_class_prior()

@@ -26,7 +26,7 @@ from pu_geo.answers import random_checks
 from pu_geo.answers.random_checks import Check
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
-from pu_geo.records import RunFacts
+from pu_geo.records import Bools, Facts, Floats, Ints, RunFacts, Singles
 from pu_geo.store import contents, labels, population, pseudo_positives, runs, store
 from pu_geo.store.labels import Moment
 from pu_geo.store.layout import Layout
@@ -37,7 +37,6 @@ N_SHOWN = 6
 _LEAST_SPAN = 0.1
 _MAX_CURVE = 1 << 24
 _FACTS = ("run_id", "method", "preset", "seed", "at_event", "n_positive", "seconds", "threshold")
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -76,9 +75,9 @@ class Ranked:
     """
 
     ids: Sequence[str]
-    rows: tuple[NDArray[np.int64], NDArray[np.int64]]
-    places: tuple[NDArray[np.int64], NDArray[np.int64]]
-    difference: NDArray[np.float64]
+    rows: tuple[Ints, Ints]
+    places: tuple[Ints, Ints]
+    difference: Floats
     n_left_out: int
     spearman: float
     tops: tuple[Top, ...]
@@ -172,7 +171,7 @@ def _compare(
     return Comparison((sides[0], sides[1]), ranked, clicks, check)
 
 
-def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, list[NDArray[np.float64]]]:
+def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, list[Floats]]:
     """Rank the common buildings by both runs; return the scores of the two, float64 [n] each, too."""
     ids, others = (runs.building_ids_of(layout, facts.run_id) for facts in (one, other))
     rows, theirs = _common_rows(ids, others)
@@ -202,7 +201,7 @@ def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, lis
     return ranked, scores
 
 
-def _common_rows(ids: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _common_rows(ids: Sequence[str], others: Sequence[str]) -> tuple[Ints, Ints]:
     if ids == others:
         return np.arange(len(ids)), np.arange(len(ids))
     place = {building: row for row, building in enumerate(others)}
@@ -218,7 +217,7 @@ def _common_audit(layout: Layout, one: RunFacts, other: RunFacts) -> Check | Non
     return random_checks.load(layout, found[-1]["id"]) if found else None
 
 
-def curve(layout: Layout, run_id: str) -> list[Mapping[str, Any]]:
+def curve(layout: Layout, run_id: str) -> list[Facts]:
     """Return the reports of a run's training, an epoch each; none where it kept none, or its file holds anything else."""
     kept = layout.run(run_id) / "curve.json"
     if not kept.is_file() or kept.stat().st_size > _MAX_CURVE:
@@ -233,9 +232,7 @@ def curve(layout: Layout, run_id: str) -> list[Mapping[str, Any]]:
 # Clicks that neither learned from
 
 
-def unused_clicks(
-    layout: Layout, found: Sequence[RunFacts], ids: Sequence[str], rows: Sequence[NDArray[np.int64]]
-) -> Clicks:
+def unused_clicks(layout: Layout, found: Sequence[RunFacts], ids: Sequence[str], rows: Sequence[Ints]) -> Clicks:
     """Return the clicks that none of some runs learned from.
 
     Args:
@@ -251,7 +248,7 @@ def unused_clicks(
     return Clicks(is_held_out, is_later, is_unlabeled(is_positive, np.zeros(len(ids), np.bool_)))
 
 
-def _learned(db: sqlite3.Connection, layout: Layout, facts: RunFacts, ids: Sequence[str], rows: NDArray[np.int64]) -> Bools:
+def _learned(db: sqlite3.Connection, layout: Layout, facts: RunFacts, ids: Sequence[str], rows: Ints) -> Bools:
     """Return the buildings that a run learned an answer of, bool [n].
 
     Which accepted clusters it learned from is not kept, so all that were accepted before it ended count.
@@ -297,9 +294,9 @@ class MapPoints:
         most: the largest difference, for the ends of a color scale; at least 0.1.
     """
 
-    x: NDArray[np.float32]
-    y: NDArray[np.float32]
-    difference: NDArray[np.float32]
+    x: Singles
+    y: Singles
+    difference: Singles
     most: float
 
 
@@ -310,7 +307,7 @@ def most_disagreeing(layout: Layout, found: Comparison, n: int = N_SHOWN) -> tup
     higher, lower = agreement.largest_differences(ranked.difference, n)
     first, second = ranked.places
 
-    def described(rows: NDArray[np.int64]) -> list[Disagreement]:
+    def described(rows: Ints) -> list[Disagreement]:
         ids = [(ranked.ids[row], row) for row in rows.tolist()]
         return [Disagreement(one, (int(first[row]), int(second[row])), answers.get(one, "")) for one, row in ids]
 

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from pu_geo.errors import ModelError, printable
+from pu_geo.records import Facts
 from pu_geo.store import contents
 
 ALIKE = 0.05  # of its range: a scaling that differs by less is taken as the same
 
 
-def described(facts: Mapping[str, Any], names: Collection[str]) -> dict[str, dict[str, Any]]:
+def described(facts: Facts, names: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return what a model's card says of the layers that it learned from: {name: {"when", "kind", "unit", "bands"}}.
 
     Args:
         facts: of the chip set.
         names: of views; pre and post are passed over.
     """
-    scaling: Mapping[str, Any] = facts.get("scaling", {})
+    scaling: Facts = facts.get("scaling", {})
     return {
         view.name: {
             "when": view.when, "kind": scaling[view.name].get("kind", "other"), "unit": scaling[view.name].get("unit", ""),
@@ -30,7 +31,7 @@ def described(facts: Mapping[str, Any], names: Collection[str]) -> dict[str, dic
     }  # fmt: skip
 
 
-def scaled_otherwise(card: Mapping[str, Any], facts: Mapping[str, Any], file: str) -> list[str]:
+def scaled_otherwise(card: Facts, facts: Facts, file: str) -> list[str]:
     """Return, in words, which layers that a model learned from have another scaling here.
 
     Args:

@@ -19,7 +19,7 @@ from pu_geo import __version__
 from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.files import atomic_write
 from pu_geo.methods import catalog
-from pu_geo.records import PUSet, RunFacts
+from pu_geo.records import Facts, PUSet, RunFacts
 from pu_geo.runs.inputs_job import RunInputs
 from pu_geo.runs.layer_match_job import described
 from pu_geo.store import contents, feature_sets, store
@@ -120,7 +120,7 @@ def _card(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> d
 def _learned_from(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> dict[str, Any]:
     chips, pu, of_set = chips_learned(layout, facts.chip_set, data), inputs.pu, chip_facts(layout, facts.chip_set)
     taken, names = chips, [view.name for view in data.views]
-    maker: Mapping[str, Any] = facts.feature_maker
+    maker: Facts = facts.feature_maker
     if isinstance(data.inputs, FeatureViews) and maker["kind"] == LAYERS:
         taken = read_array(layout.chips(facts.chip_set))
         names = [view["name"] for view in maker.get("chip_views", ())]

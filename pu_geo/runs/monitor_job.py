@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import collapse
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.files import atomic_write
+from pu_geo.records import Bools, Chips, Ints, Singles
 from pu_geo.runs.inputs_job import RunInputs, unlabeled_to_judge
 from pu_geo.store import events
 from pu_geo.store.contents import optical_chips
@@ -81,7 +82,7 @@ class TrainingMonitor:
             found |= {"alarms": alarms} if alarms else {}
         return {"look": self._sheet(unlabeled, report), **found} if can_draw() else found
 
-    def _gone(self, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    def _gone(self, rows: Ints) -> Bools | None:
         """Return the missing views of some chips, bool [V, M]."""
         return None if self._is_missing is None else self._is_missing[:, rows]
 
@@ -90,7 +91,7 @@ class TrainingMonitor:
         """One in so many unlabeled chips is embedded."""
         return -(-len(self._unlabeled) // N_EMBEDDED)
 
-    def _sheet(self, scores: NDArray[np.float32], report: Mapping[str, object]) -> str:
+    def _sheet(self, scores: Singles, report: Mapping[str, object]) -> str:
         """Write the chips of the highest and of the lowest scores, int64 [U], as a picture; return its name."""
         n = max(1, min(N_SHOWN, len(scores) // 2))
         order = np.argsort(-scores, kind="stable")
@@ -101,7 +102,7 @@ class TrainingMonitor:
             temporary.write_bytes(png_of(picture))
         return name
 
-    def _read(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def _read(self, rows: Ints) -> NDArray[np.uint8]:
         """Read a few chips, uint8 [M, C, H, W]."""
         return np.stack([np.asarray(self._chips[row]) for row in rows])
 
@@ -158,7 +159,7 @@ def png_of(picture: NDArray[np.uint8]) -> bytes:
     return bytes(data.tobytes())
 
 
-def _row(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _row(chips: Chips) -> NDArray[np.uint8]:
     """Lay chips [M, 3 or 6, size, size] out as one row of cells, uint8 [H, W, 3]."""
     import cv2
 

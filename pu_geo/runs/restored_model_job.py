@@ -18,7 +18,7 @@ from pu_geo.features.networks import NetworkMaker, is_scale
 from pu_geo.features.rcf import RcfBank, RcfSettings, problem_of_bank
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.records import MAX_TYPE, View
+from pu_geo.records import MAX_TYPE, Bools, Facts, View
 from pu_geo.store import contents, feature_sets
 from pu_geo.store.layout import RCF, SHARED
 from pu_geo.training.model_files import FILTERS, MAKER, Model, refusal
@@ -64,7 +64,7 @@ class RestoredModel:
     n_views: int
     seed: int
     chip_shape: tuple[int, int, int]
-    card: Mapping[str, Any]
+    card: Facts
     settings: NetworkSettings
     types: tuple[str, ...] = ()
     is_ordinal: bool = False
@@ -81,7 +81,7 @@ class RestoredModel:
         return _feature_set(self.card), self.bank.facts() if self.bank else {}
 
 
-def lacking(restored: RestoredModel, facts: Mapping[str, Any]) -> NDArray[np.bool_] | None:
+def lacking(restored: RestoredModel, facts: Facts) -> Bools | None:
     """Return which of a model's views the buildings of a chip set lack, bool [V, N]; None of a model without named views."""
     if restored.chip_views:
         row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
@@ -165,7 +165,7 @@ def _parted(found: Model) -> tuple[dict[str, NDArray[Any]], ...]:
     return parts
 
 
-def _maker_facts(found: Model) -> Mapping[str, Any]:
+def _maker_facts(found: Model) -> Facts:
     """Return what the card says of the maker of features: short, since it may be a stranger's."""
     facts = found.card.get("feature_maker", {"kind": RCF})
     if not isinstance(facts, dict) or len(str(facts)) > MAX_FACTS:
@@ -173,7 +173,7 @@ def _maker_facts(found: Model) -> Mapping[str, Any]:
     return facts
 
 
-def _feature_set(card: Mapping[str, Any]) -> str:
+def _feature_set(card: Facts) -> str:
     name = card.get("feature_set", RCF)
     return name if isinstance(name, str) and _WORD.fullmatch(name) else "unknown"
 

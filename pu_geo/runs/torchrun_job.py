@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ import torch
 from pu_geo.errors import JobCancelled, JobPaused, PuGeoError, TrainingError
 from pu_geo.files import APPENDED, make_folder, opened, remove_path
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.records import View
+from pu_geo.records import Facts, View
 from pu_geo.store.job import Job
 from pu_geo.store.layout import write_json
 from pu_geo.wording import plural
@@ -180,7 +180,7 @@ def _raise_end(ends: Sequence[RankEnd], code: int, n: int, log: str) -> None:
     raise RuntimeError(f"in one of {n} processes that trained together: {fault.problem}")
 
 
-def facts_of(arguments: Sequence[str]) -> tuple[Path, Path, Mapping[str, Any]]:
+def facts_of(arguments: Sequence[str]) -> tuple[Path, Path, Facts]:
     """Read a rank's arguments: project, folder of the job, and request."""
     project, folder, request = arguments
     return Path(project), Path(folder), json.loads(request)

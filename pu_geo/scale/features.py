@@ -8,12 +8,12 @@ import hashlib
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.features.bank import ROWS_TOGETHER, Maker, from_state
+from pu_geo.records import Bools, Facts
 from pu_geo.scale import inputs, shards
 from pu_geo.scale.cluster import JobCluster
 from pu_geo.store.layout import read_array, read_arrays, read_json, sha256_of, write_array
@@ -25,7 +25,7 @@ ROWS = 16 * ROWS_TOGETHER
 
 def transform(
     maker: Maker, chips: Path, n_bands: int, out: NDArray[np.float16], *, seed: int, cluster: JobCluster,
-    report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool], masks: NDArray[np.bool_] | None = None,
+    report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool], masks: Bools | None = None,
 ) -> None:  # fmt: skip
     """Do what `maker.transform` does, on a cluster.
 
@@ -57,7 +57,7 @@ def transform(
     )  # fmt: skip
 
 
-def describe(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Callable[[], bool]) -> shards.Arrays:
+def describe(spec: Facts, start: int, stop: int, is_cancelled: Callable[[], bool]) -> shards.Arrays:
     """Compute the features of the chips start..stop of a set: {"features": float16 [V, n, D]}. See `transform` for the
     spec.
     """
@@ -72,7 +72,7 @@ def describe(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Calla
     return {"features": found}
 
 
-def _written_masks(masks: NDArray[np.bool_], folder: Path) -> str:
+def _written_masks(masks: Bools, folder: Path) -> str:
     path = folder / f"masks-{hashlib.sha256(np.packbits(masks).tobytes()).hexdigest()[:16]}.npy"
     write_array(path, masks)
     return path.name
