@@ -57,6 +57,12 @@ DEFAULT_METHOD = "propagation"
 linear ranker, or level with it, on every set that was measured (docs/tables.md)."""
 
 
+def rows_of(ids: Sequence[str], among: Sequence[str]) -> Ints:
+    """Return the place of each building among others, int64 [n]; -1 where it is not one of them."""
+    row = {building: place for place, building in enumerate(among)}
+    return np.array([row.get(building, -1) for building in ids], np.int64)
+
+
 @dataclass(frozen=True)
 class Scene:
     """One georeferenced image, pre or post, as `geo.raster.describe` found it.

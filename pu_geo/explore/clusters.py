@@ -11,12 +11,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from pu_geo import jobs
-from pu_geo.analysis import assessability, estimates, inspecting, ranker
+from pu_geo.analysis import estimates, inspecting, ranker
 from pu_geo.answers import ranking
 from pu_geo.assessment import auditing
 from pu_geo.errors import ProjectError
 from pu_geo.records import Facts, Ints, PUSet, Singles
-from pu_geo.scenes.preparation import chip_facts
+from pu_geo.runs.training import to_learn_from
 from pu_geo.store import contents, decisions, feature_sets, labels, pseudo_positives, run_names, runs, store
 from pu_geo.store.decisions import Decision
 from pu_geo.store.labels import Moment
@@ -142,17 +142,15 @@ def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, Moment
         is_kept = is_kept & ~runs.held_out(layout, run_id)
     clustering = f"{kind}-{note.get('made_by', 'run')}"
     names, part = _base(layout, run_id, kind, bool(note))
-    first_names = list(names)
-    names, part = _replayed(names, part, acts, clustering, ids)
-    rejected = _rejected(acts)
-    gaps = _gaps(layout, run_id, part.tobytes(), len(names))
     own = note.get(kind, {})
-    again = dict(zip(first_names, own.get("stability", ()), strict=False))
+    again = dict(zip(names, own.get("stability", ()), strict=False))
+    names, part = _replayed(names, part, acts, clustering, ids)
+    gaps = _gaps(layout, run_id, part.tobytes(), len(names))
     lies = part.copy()
     if kind == "two":  # PUPL keeps the positives in their cluster wherever they lie, which says nothing of the others in it
         lies[is_kept] = gaps[is_kept].argmin(axis=1)
     chance = _chance(layout, pu, lies, len(names))
-    found = _clusters(layout, run_id, pu, names, part, gaps, again, (taken, rejected), ids, chance)
+    found = _clusters(layout, run_id, pu, names, part, gaps, again, (taken, _rejected(acts)), ids, chance)
     oriented = _orientation(layout, run_id, part, names, pu) if kind == "two" else None
     near = None if oriented is None else int((lies[is_kept] == 1).sum())
     return Inspected(
@@ -432,12 +430,10 @@ def words_of(facts: Facts) -> str:
 
 def next_run(layout: Layout) -> NextRun:
     """Return what the next run of the newest chips learns from; zeros before there are chips."""
+    if store.call(layout, contents.latest_chip_set) is None:
+        return NextRun(0, 0, 0, 0)
+    _, pu = to_learn_from(layout)
     with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        if chip_set is None:
-            return NextRun(0, 0, 0, 0)
-        facts = chip_facts(layout, chip_set)
-        pu = labels.pu_set(db, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
         taken, n = pseudo_positives.accepted_ids(db), int(pseudo_positives.is_accepted(db, pu).sum())
     n_there = len(taken.intersection(pu.building_ids))
     return NextRun(int(pu.is_positive.sum()), int(pu.is_not_damaged.sum()), n, n_there - n)
@@ -458,12 +454,9 @@ def effect(layout: Layout) -> Effect | None:
 
 @lru_cache(maxsize=4)
 def _effect(layout: Layout, chip_set: str, feature_set: str, stamp: tuple[Moment, int]) -> Effect | None:
-    """Work it out by the labels and decisions up to those of `stamp`, so that a page drawn anew fits nothing."""
-    at, decision = stamp
-    facts = chip_facts(layout, chip_set)
-    with store.connect(layout) as db:
-        pu = labels.pu_set(db, at=at.event, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
-        is_accepted = pseudo_positives.is_accepted(db, pu, at=decision)
+    """Work it out anew where `stamp` is another one, so that a page drawn anew fits nothing."""
+    _, pu = to_learn_from(layout, chip_set)
+    is_accepted = store.call(layout, pseudo_positives.is_accepted, pu)
     if not is_accepted.any() or not pu.is_positive.any() or (pu.is_positive | is_accepted).all():
         return None
     prepared = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set, feature_set))

@@ -17,6 +17,7 @@ from pu_geo.analysis import clustering
 from pu_geo.errors import TrainingError
 from pu_geo.files import remove_path
 from pu_geo.methods import catalog
+from pu_geo.methods.fitting import require_labels
 from pu_geo.methods.ncl import consensus_clusters
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, suggested_number
 from pu_geo.records import Facts, Ints, PUSet
@@ -184,13 +185,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
     Raises:
         TrainingError: if there are fewer positives than NCL needs.
     """
-    fewest = catalog.card(METHOD).min_positives
-    if (n := int(pu.is_positive.sum())) < fewest:
-        raise TrainingError(
-            f"The search for damage types needs at least {fewest} damaged buildings; this project has {n}.",
-            "Mark more buildings on the Annotate page; say what kind of damage they have where you can tell.",
-            kind="few_labels",
-        )
+    require_labels(catalog.card(METHOD), int(pu.is_positive.sum()), int(pu.is_not_damaged.sum()))
     has, _ = store.call(job.layout, damage_types.answered, pu)
     chosen = damage_types.rarest_of_each(has, FEWEST_OF_A_KIND)
     often = [name for name, _ in sorted(Counter(chosen.values()).items(), key=lambda item: (-item[1], item[0]))]

@@ -214,4 +214,5 @@ def _plain(job: Job, facts: RunFacts, maker: Maker, chips: Chips, chip_set: str,
         found = np.concatenate([known, found], axis=1)
         fill_missing(found, maker.views, np.concatenate(lacks, axis=1), np.arange(found.shape[1]) < n)
         found = found[:, n:]
-    return found[0].astype(np.float32)
+    plain: Singles = found[0].astype(np.float32)
+    return plain

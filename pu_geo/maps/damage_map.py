@@ -23,7 +23,7 @@ from pu_geo.assessment import auditing
 from pu_geo.assessment.auditing import AuditView
 from pu_geo.maps import damage_types
 from pu_geo.maps.damage_types import TypeAudit, TypesOnMap
-from pu_geo.records import LABEL_NAMES, NOT_GRADED, NOT_IN_RUN, Facts, LabelEvent, RunFacts, Units
+from pu_geo.records import LABEL_NAMES, NOT_GRADED, NOT_IN_RUN, Facts, LabelEvent, RunFacts, Units, rows_of
 from pu_geo.scenes import image_quality, layers, scene_pair
 from pu_geo.store import analysts, chosen, contents, freshness, grades, import_log, labels, population, store
 from pu_geo.store.chosen import Threshold
@@ -160,8 +160,8 @@ class DamageMap:
         """
         if not self.layout.chip_facts(self.chip_set).is_file():
             return []
-        found, row = self.population, {building: at for at, building in enumerate(self.population.ids)}
-        at = np.array([row.get(building, -1) for building in self.chips["building_ids"]], np.int64)
+        found = self.population
+        at = rows_of(self.chips["building_ids"], found.ids)
         why, scores = np.append(found.why, population.REMOVED)[at], np.append(found.scores, np.nan)[at]
         return scenes.scene_rows(self.chips, scores, self.limit.value, why, [[*found.answers, None][k] for k in at])
 

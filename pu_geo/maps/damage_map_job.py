@@ -21,7 +21,7 @@ from pu_geo.geo.vector.areas import assign, centroids
 from pu_geo.geo.vector.duplicates import twins
 from pu_geo.maps import damage_map as maps
 from pu_geo.maps import damage_types
-from pu_geo.records import LABEL_NAMES, DamageMap, Facts, Floats, FootprintTable, RunFacts, Scene, Singles, Units
+from pu_geo.records import LABEL_NAMES, DamageMap, Facts, Floats, FootprintTable, RunFacts, Scene, Singles, Units, rows_of
 from pu_geo.runs import training
 from pu_geo.scenes import scene_files
 from pu_geo.store import (
@@ -272,22 +272,20 @@ def _imagery(ids: Sequence[str], chips: Facts) -> dict[str, Sequence[object]]:
 
     Null for buildings without a chip; of the pre scenes also where the run does not use them.
     """
-    used = {str(one["scene_id"]): one for one in _scenes_used(chips)}
-    row = {building: i for i, building in enumerate(chips["building_ids"])}
+    n, rows = len(chips["building_ids"]), rows_of(ids, chips["building_ids"]).tolist()
     columns: dict[str, Sequence[object]] = {}
     for role in ("pre", "post"):
-        uses_role = role == "post" or assessability.needs_pre(chips)
-        alone = next((name for name, one in used.items() if one["role"] == role), None)
-        shown = chips.get(f"{role}_scene") or [alone] * len(row)
-        lacks = assessability.lacks_pre(chips) if role == "pre" else np.zeros(len(row), np.bool_)
-        names = [shown[row[one]] if one in row and uses_role and not lacks[row[one]] else None for one in ids]
-        columns[f"{role}_image_id"] = names
-        columns[f"{role}_date"] = [used[name]["date"] if name in used else None for name in names]
+        used = {one["scene_id"]: one for one in _scenes_used(chips) if one["role"] == role}
+        shown = chips.get(f"{role}_scene") or [next(iter(used), None)] * n
+        lacks = assessability.lacks_pre(chips) if role == "pre" else np.zeros(n, np.bool_)
+        scenes = [None if row < 0 or lacks[row] else used.get(shown[row]) for row in rows]
+        columns[f"{role}_image_id"] = [one and one["scene_id"] for one in scenes]
+        columns[f"{role}_date"] = [one and one["date"] for one in scenes]
         if role == "post":
-            columns["post_gsd_m"] = [round(float(used[name]["gsd_m"]), 3) if name in used else None for name in names]
+            columns["post_gsd_m"] = [one and round(float(one["gsd_m"]), 3) for one in scenes]
         share = assessability.hidden_share(chips, role)
-        known = None if share is None else share.round(4).tolist()
-        columns[f"{role}_hidden_share"] = [known[row[one]] if known and one in row else None for one in ids]
+        known = [None] * n if share is None else share.round(4).tolist()
+        columns[f"{role}_hidden_share"] = [None if row < 0 else known[row] for row in rows]
     return columns
 
 
@@ -296,11 +294,9 @@ def _layers_missing(ids: Sequence[str], chips: Facts, found: Sequence[Facts]) ->
     names = [one["name"] for one in found if one["is_used"]]
     if not names:
         return {}
-    views, is_missing = contents.views_of(chips), contents.is_missing(chips)
-    lacks = {view.name: is_missing[k] for k, view in enumerate(views)}
-    row = {building: i for i, building in enumerate(chips["building_ids"])}
-    lists = [[name for name in names if lacks[name][row[one]]] if one in row else None for one in ids]
-    return {"layers_missing": lists}
+    lacks = dict(zip((view.name for view in contents.views_of(chips)), contents.is_missing(chips), strict=True))
+    rows = rows_of(ids, chips["building_ids"]).tolist()
+    return {"layers_missing": [None if row < 0 else [name for name in names if lacks[name][row]] for row in rows]}
 
 
 def _about_run(facts: RunFacts) -> dict[str, object]:

@@ -22,7 +22,7 @@ from pu_geo.analysis.audit.design import Estimate
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
-from pu_geo.records import Bools, Facts, Floats, LabelEvent, RunFacts
+from pu_geo.records import Bools, Facts, Floats, LabelEvent, RunFacts, rows_of
 from pu_geo.store import choices as log
 from pu_geo.store import chosen as choices
 from pu_geo.store import contents, grades, labels, runs, store
@@ -211,8 +211,7 @@ def on_map(layout: Layout, run: RunFacts, buildings: Population, threshold: floa
     ids = list(buildings.ids)
     with store.connect(layout) as db:
         chosen, taught_labels = log.type_thresholds(db, run.run_id), labels.taught(db, labels.last_event(db))
-    row = {building: i for i, building in enumerate(runs.building_ids_of(layout, run.run_id))}
-    at = np.array([row.get(building, -1) for building in ids], np.int64)
+    at = rows_of(ids, runs.building_ids_of(layout, run.run_id))
     kind = np.array(buildings.classes(threshold), np.str_)
     scores = np.concatenate([runs.written(of_run), np.full((1, len(names)), np.nan)])[at]
     answers, taught = answers_of(layout, run, ids), answers_of(layout, run, ids, is_taught=True)
@@ -248,7 +247,7 @@ def _attribute_of(run: RunFacts) -> str:
 
 def _limits(
     names: Sequence[str], scores: Floats, is_damaged: Bools, taught: Codes, chosen: Mapping[str, Threshold], *,
-    is_taught_elsewhere: bool = False,
+    is_taught_elsewhere: bool,
 ) -> list[Threshold | None]:  # fmt: skip
     """Return the threshold of each type: the one that people chose, else one to start from.
 
@@ -265,18 +264,16 @@ def _limits(
     found: list[Threshold | None] = []
     for k, name in enumerate(names):
         n_named = int((taught[:, k] == YES).sum())
-        is_open = is_damaged & (taught[:, k] == SILENT) & ~np.isnan(scores[:, k])
-        if name in chosen:
-            found.append(chosen[name])
-        elif n_named < FEWEST_NAMED and is_taught_elsewhere:
-            wanted = int((np.nan_to_num(scores[is_open], nan=-1).argmax(1) == k).sum())
-            limit = first_threshold(scores[is_open, k], wanted) if wanted else 1.0
-            found.append(Threshold(limit, f"{log.START}:{wanted}"))
-        elif n_named < FEWEST_NAMED:
-            found.append(None)
+        is_few = n_named < FEWEST_NAMED
+        if name in chosen or (is_few and not is_taught_elsewhere):
+            found.append(chosen.get(name))
+            continue
+        own = scores[is_damaged & (taught[:, k] == SILENT) & ~np.isnan(scores[:, k])]
+        if is_few:
+            wanted = int((np.nan_to_num(own, nan=-1).argmax(1) == k).sum())
         else:
-            wanted = max(round(n_named / n_typed * int(is_open.sum())), 1)
-            found.append(Threshold(first_threshold(scores[is_open, k], wanted), f"{log.START}:{wanted}"))
+            wanted = max(round(n_named / n_typed * len(own)), 1)
+        found.append(Threshold(first_threshold(own[:, k], wanted) if wanted else 1.0, f"{log.START}:{wanted}"))
     return found
 
 
@@ -426,9 +423,8 @@ def audits(layout: Layout, run: RunFacts, threshold: float, found: TypesOnMap) -
     if check is None or stored is None:
         return {}
     done = random_audits.answered(layout, check)
-    row = {building: i for i, building in enumerate(found.ids)}
     run_ids = runs.building_ids_of(layout, run.run_id)
-    at = np.array([row.get(building, -1) for building in run_ids], np.int64)
+    at = rows_of(run_ids, found.ids)
     is_flagged = runs.written(runs.array(layout, run.run_id, "scores")) >= round(threshold, 4)
     limits = [one.threshold for one in found.types]
     is_above = _above(runs.written(stored[1]), limits, is_ordinal=found.is_ordinal) & is_flagged[:, None]
@@ -444,38 +440,30 @@ def audits(layout: Layout, run: RunFacts, threshold: float, found: TypesOnMap) -
 
 def _audit_of(one: TypeOnMap, done: random_audits.Answered, given: Codes, is_above: Bools) -> TypeAudit:
     """Judge one type; `given` are the answers on it and `is_above` what the map has, of the rows of the audit."""
-    answers, drawn = done.answers.copy(), done.sample.rows[: done.sample.n_drawn]
-    is_damaged = answers == audit.DAMAGED
+    drawn, is_damaged = done.sample.rows[: done.sample.n_drawn], done.answers == audit.DAMAGED
     is_silent = is_damaged & (given == SILENT)
-    answers[is_damaged & (given == NO)] = audit.UNDAMAGED
-    answers[is_silent] = audit.NOT_ASSESSABLE
-    has_it = is_above.astype(np.float64)
-    counted = answers[drawn]
+    answers = np.where(is_damaged & (given == NO), audit.UNDAMAGED, done.answers)
+    counted = answers[drawn][~is_silent[drawn]]
     n_checks, n_yes = int(np.isin(counted, (audit.DAMAGED, audit.UNDAMAGED)).sum()), int((counted == audit.DAMAGED).sum())
-    n_silent = int(is_silent[drawn].sum())
+    n_silent = len(drawn) - len(counted)
     if one.threshold is None:
         nothing = Estimate(None, None, None, f"not enough: {one.words}")
         return TypeAudit(nothing, nothing, n_checks, n_yes, n_silent, one.words)
-    estimates = [_judged(done, answers, has_it)]
-    if n_silent:
-        for code in (audit.UNDAMAGED, audit.DAMAGED):
-            worst = answers.copy()
-            worst[drawn[is_silent[drawn]]] = code
-            estimates.append(_judged(done, worst, has_it))
-    precision, recall = (_widest([each[which] for each in estimates], one.name) for which in (0, 1))
+    is_asked = is_silent & np.isin(np.arange(len(answers)), drawn)
+    answers = np.where(is_silent, audit.NOT_ASSESSABLE, answers)
+    readings = [answers, *(np.where(is_asked, code, answers) for code in (audit.UNDAMAGED, audit.DAMAGED) if n_silent)]
+    judged = [
+        audit.at_thresholds(done.sample, each, is_above.astype(np.float64), [0.5], confidence=auditing.CONFIDENCE)[0]
+        for each in readings
+    ]
+    precision, recall = (_widest([getattr(each, share) for each in judged], one.name) for share in ("precision", "recall"))
     words = f"{wording.plural(n_checks, 'random check')} {'says' if n_checks == 1 else 'say'} yes or no: {n_yes:,} yes."
     if n_silent:
         words += (
             f" {wording.plural(n_silent, 'check')} found damage and {'says' if n_silent == 1 else 'say'} nothing of it: "
-            "not counted; "
-            "the interval holds either answer."
+            "not counted; the interval holds either answer."
         )
     return TypeAudit(precision, recall, n_checks, n_yes, n_silent, words)
-
-
-def _judged(done: random_audits.Answered, answers: Codes, has_it: Floats) -> tuple[Estimate, Estimate]:
-    here = audit.at_thresholds(done.sample, answers, has_it, [0.5], confidence=auditing.CONFIDENCE)[0]
-    return here.precision, here.recall
 
 
 def _widest(estimates: Sequence[Estimate], name: str) -> Estimate:
@@ -486,9 +474,8 @@ def _widest(estimates: Sequence[Estimate], name: str) -> Estimate:
     )
     if first.value is None:
         return Estimate(None, None, None, words)
-    known = [one for one in estimates if one.low is not None and one.high is not None]
-    low, high = min(one.low or 0.0 for one in known), max(one.high or 0.0 for one in known)
-    return Estimate(first.value, low, high, words)
+    bounds = [(one.low, one.high) for one in estimates if one.low is not None and one.high is not None]
+    return Estimate(first.value, min(low for low, _ in bounds), max(high for _, high in bounds), words)
 
 
 # For exports

@@ -37,6 +37,7 @@ from pu_geo.store.layout import RCF, Layout, read_array, write_json
 from pu_geo.training import model_files
 from pu_geo.training.model_files import Model
 from pu_geo.training.run import best_device, name_of
+from pu_geo.wording import plural
 
 CHIPS_COMPARED, MAX_NUMBER = 500, 10**9
 _NO_ROUNDS = (
@@ -118,8 +119,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         run = replace(run, feature_set=name, feature_maker=maker)
     if is_federated:
         run = replace(run, n_positive=int(there["n_positive"]), n_unlabeled=int(there["n_unlabeled"]))
-    made = finish(job, inputs, began, run, arrays, lambda facts: _write_files(job, facts, found))
-    return made
+    return finish(job, inputs, began, run, arrays, lambda facts: _write_files(job, facts, found))
 
 
 def _of_copy(job: Job, restored: RestoredModel) -> RunInputs | None:
@@ -238,19 +238,16 @@ def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> Ints:
         if there is not None and (there.when, there.stop - there.start) == (view.when, view.stop - view.start):
             found[view.start : view.stop] = np.arange(there.start, there.stop)
             continue
-        if there is not None and there.when != view.when:
-            raise ModelError(
-                f"{name} learned from a layer {view.name} with the date {view.when or 'none'}; {view.name} of this "
-                "project has the date "
-                f"{there.when or 'none'}.",
-                "Add the layer of that date under that name, or use a model that was trained with the layers here.",
-                kind="bands",
+        needed, ours = (
+            ", ".join(
+                f"{one.name} ({', '.join([one.when or 'no date', plural(one.stop - one.start, 'band')])})" for one in each
             )
-        needed, ours = (", ".join(f"{v.name} ({v.stop - v.start})" for v in views) for views in (restored.chip_views, here))
+            for each in (restored.chip_views, here)
+        )
         raise ModelError(
-            f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this "
+            f"{name} was trained on chips of these views, with their dates and bands: {needed}; the chips of this "
             f"project have {ours}.",
-            "Add layers of these names on the Imagery page, or with `pu-geo add-layer`, and cut the chips anew.",
+            "Add layers of these names and dates on the Imagery page, or with `pu-geo add-layer`, and cut the chips anew.",
             kind="bands",
         )
     return found
@@ -434,38 +431,26 @@ def _brightness_warnings(restored: RestoredModel, chips: Chips, facts: Facts) ->
     Args:
         facts: of the chip set; buildings that lack a layer have no part in its mean.
     """
-    some = np.arange(0, len(chips), max(1, len(chips) // CHIPS_COMPARED))
-    if isinstance(restored.bank, LayerBanks):
-        maker, words = restored.bank, []
-        is_missing = feature_sets.is_missing(maker.facts(), facts)
+    maker, some = restored.bank, np.arange(0, len(chips), max(1, len(chips) // CHIPS_COMPARED))
+    parts: list[tuple[str, NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+    if isinstance(maker, LayerBanks):
+        lacks = feature_sets.is_missing(maker.facts(), facts)
         for k, (view, bank) in enumerate(zip(maker.views, maker.banks, strict=True)):
-            has_it = some if is_missing is None else some[~is_missing[k, some]]
-            shown = chips[has_it][:, bands_of(view.name, maker.chip_views)]
-            what = f"The layer {view.name} differs"
-            words += _other_brightness(shown, bank.band_mean.numpy(), bank.band_std.numpy(), what)
-        return words
-    if isinstance(restored.bank, RcfBank):
-        mean, spread = restored.bank.band_mean.numpy(), restored.bank.band_std.numpy()
-    elif restored.bank is not None:
-        return []  # a network that was trained elsewhere: the card does not say what brightness it knows
-    else:
+            shown = chips[some if lacks is None else some[~lacks[k, some]]][:, bands_of(view.name, maker.chip_views)]
+            parts.append((f"The layer {view.name} differs", shown, bank.band_mean.numpy(), bank.band_std.numpy()))
+    elif isinstance(maker, RcfBank):
+        parts.append(("The images differ", chips[some], maker.band_mean.numpy(), maker.band_std.numpy()))
+    elif maker is None:  # else a network that was trained elsewhere: the card does not say what brightness it knows
         own = restored.model.extractor.standardize
-        mean, spread = own.mean.flatten().cpu().numpy(), own.scale.flatten().cpu().numpy()
-    return _other_brightness(np.asarray(chips[some])[:, -len(mean) :], mean, spread, "The images differ")
-
-
-def _other_brightness(
-    chips: Chips, mean: NDArray[np.floating], spread: NDArray[np.floating], what: str
-) -> list[str]:  # fmt: skip
-    """Return in words that the mean of a band of chips [N, C, H, W] is more than a spread off; nothing where none is."""
-    if not len(chips):
-        return []
-    here = chips.mean((0, 2, 3))
-    far = np.flatnonzero(np.abs(here - mean) > spread)
-    if not len(far):
-        return []
-    band = int(far[np.argmax(np.abs(here - mean)[far] / spread[far])])
-    return [
-        f"{what} in brightness from what the model knows: band {band + 1} has a mean of {here[band]:.0f} here, and "
-        f"had {mean[band]:.0f} there, with a spread of {spread[band]:.0f}. Its scores may be off."
-    ]
+        mean, spread = (each.flatten().cpu().numpy() for each in (own.mean, own.scale))
+        parts.append(("The images differ", chips[some], mean, spread))
+    words = []
+    for what, shown, mean, spread in parts:
+        here = shown[:, -len(mean) :].mean((0, 2, 3)) if len(shown) else mean
+        off = np.abs(here - mean) / spread
+        if off[band := int(off.argmax())] > 1:
+            words.append(
+                f"{what} in brightness from what the model knows: band {band + 1} has a mean of {here[band]:.0f} here, and "
+                f"had {mean[band]:.0f} there, with a spread of {spread[band]:.0f}. Its scores may be off."
+            )
+    return words

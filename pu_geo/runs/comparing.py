@@ -26,14 +26,14 @@ from pu_geo.answers import random_checks
 from pu_geo.answers.random_checks import Check
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
-from pu_geo.records import Bools, Facts, Floats, Ints, RunFacts, Singles
+from pu_geo.records import Bools, Facts, Floats, Ints, RunFacts, Singles, rows_of
 from pu_geo.store import contents, labels, population, pseudo_positives, runs, store
 from pu_geo.store.labels import Moment
 from pu_geo.store.layout import Layout
 
 TOP_SHARES = (0.01, 0.05, 0.1)
 SMALLEST_TOP = 20
-N_SHOWN = 6
+N_SHOWN, N_LISTED = 6, 20  # buildings on which two runs disagree: on the screen, and as values
 _LEAST_SPAN = 0.1
 _MAX_CURVE = 1 << 24
 _FACTS = ("run_id", "method", "preset", "seed", "at_event", "n_positive", "seconds", "threshold")
@@ -174,7 +174,9 @@ def _compare(
 def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, list[Floats]]:
     """Rank the common buildings by both runs; return the scores of the two, float64 [n] each, too."""
     ids, others = (runs.building_ids_of(layout, facts.run_id) for facts in (one, other))
-    rows, theirs = _common_rows(ids, others)
+    theirs = rows_of(ids, others)
+    rows = np.flatnonzero(theirs >= 0)
+    theirs = theirs[rows]
     is_own, is_theirs = (population.of_run(layout, run, of_run).is_assessed for run, of_run in ((one, ids), (other, others)))
     is_open = is_own[rows] & is_theirs[theirs]
     n_left_out = int((~is_open).sum())
@@ -199,14 +201,6 @@ def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, lis
         tops=tuple(Top(k, agreement.top_overlap(scores[0], scores[1], k), k / n) for k in sizes),
     )
     return ranked, scores
-
-
-def _common_rows(ids: Sequence[str], others: Sequence[str]) -> tuple[Ints, Ints]:
-    if ids == others:
-        return np.arange(len(ids)), np.arange(len(ids))
-    place = {building: row for row, building in enumerate(others)}
-    theirs = np.array([place.get(building, -1) for building in ids], np.int64)
-    return np.flatnonzero(theirs >= 0), theirs[theirs >= 0]
 
 
 def _common_audit(layout: Layout, one: RunFacts, other: RunFacts) -> Check | None:
@@ -362,7 +356,7 @@ def criterion_words(side: Side) -> str:
     )
 
 
-def as_json(layout: Layout, found: Comparison, n_disagreeing: int = 20) -> dict[str, Any]:
+def as_json(layout: Layout, found: Comparison) -> dict[str, Any]:
     """Write a comparison in plain values.
 
     Returns:
@@ -385,5 +379,5 @@ def as_json(layout: Layout, found: Comparison, n_disagreeing: int = 20) -> dict[
         "tops": [asdict(top) for top in ranked.tops],
         "clicks": {name: getattr(found.clicks, name) for name in ("n", "n_held_out", "n_later", "words")},
         "check_id": None if found.check is None else found.check.id,
-        "apart": [[asdict(one) for one in rows] for rows in most_disagreeing(layout, found, n_disagreeing)],
+        "apart": [[asdict(one) for one in rows] for rows in most_disagreeing(layout, found, N_LISTED)],
     }

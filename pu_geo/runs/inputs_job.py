@@ -122,24 +122,23 @@ class RunInputs:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know of a run beside what its method says, one sentence each."""
-        words = (
-            f"Learned from {self.n_accepted:,} buildings of accepted clusters as if they were marked damaged; nobody "
-            "checked each."
-        )
-        passed = (
-            f"{self.n_passed_over:,} buildings of accepted clusters were not learned from: kinds of damage were, and nobody "
-            "named theirs."
-        )
         n_several = self.types.n_several if self.types and not self.takes_several else 0
-        have = wording.plural(n_several, "building has", "buildings have")
-        several = (
-            f"{have} several damage types, and counted as the rarest of their own: this method takes one of each building."
+        found = (
+            self.feature_note,
+            self.layers_lacking,
+            self.n_accepted
+            and f"Learned from {self.n_accepted:,} buildings of accepted clusters as if they were marked damaged; nobody "
+            "checked each.",
+            self.n_passed_over
+            and f"{self.n_passed_over:,} buildings of accepted clusters were not learned from: kinds of damage were, and "
+            "nobody named theirs.",
+            self.n_hidden
+            and f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them.",
+            n_several
+            and f"{wording.plural(n_several, 'building has', 'buildings have')} several damage types, and counted as the "
+            "rarest of their own: this method takes one of each building.",
         )
-        hidden = f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them."
-        note, lacking = ((each, len(each)) for each in (self.feature_note, self.layers_lacking))
-        counts = (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden), (several, n_several)
-        found = (note, lacking, *counts)
-        return (*(sentence for sentence, n in found if n), *(self.types.notes if self.types else ()))
+        return (*(str(words) for words in found if words), *(self.types.notes if self.types else ()))
 
     def start_k(self) -> int:
         """Return how many of the unlabeled a threshold to start from flags, see `estimates.start_k`; 0 where there are
