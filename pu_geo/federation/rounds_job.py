@@ -15,15 +15,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
 from torch import Tensor
 
 from pu_geo.errors import FederationError, printable
 from pu_geo.federation import network_job, privacy_job, wire_job
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.wire_job import Message
-from pu_geo.files import atomic_write
 from pu_geo.methods.fedaws import Learner, server_round
 from pu_geo.store import federations
 from pu_geo.store.federations import STATE, Round
@@ -113,9 +111,7 @@ def read_state(folder: Path, agreement: Agreement) -> tuple[int, Learner] | None
     if not path.is_file():
         return None
     try:
-        with safe_open(path, "pt") as stored:
-            facts = stored.metadata() or {}
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # it is no mapping
+        facts, tensors = wire_job.read_tensors(path)
     except (SafetensorError, OSError) as error:
         restart = f"Restore {STATE} from a copy of the project, or remove it to start at round 1 again."
         hint = restart if agreement.privacy.kind == "none" else _RESTORE
@@ -160,12 +156,10 @@ def _require_newest(agreement: Agreement, folder: Path, done: int) -> None:
 
 def write_state(folder: Path, agreement: Agreement, done: int, learner: Learner) -> None:
     """Store theta, W and the momentum of theta after a round: one file, whole or not at all."""
-    tensors = {_THETA + name: tensor.contiguous() for name, tensor in learner.theta.items()}
-    tensors |= {_VELOCITY + name: tensor.contiguous() for name, tensor in learner.velocity.items()}
-    tensors[wire_job.CLASS_VECTORS] = learner.class_vectors.contiguous()
-    content = save(tensors, {_ROUND: str(done), _DIGEST: agreement.digest})
-    with atomic_write(folder / STATE) as temporary:
-        temporary.write_bytes(content)
+    tensors = {_THETA + name: tensor for name, tensor in learner.theta.items()}
+    tensors |= {_VELOCITY + name: tensor for name, tensor in learner.velocity.items()}
+    tensors[wire_job.CLASS_VECTORS] = learner.class_vectors
+    wire_job.write_tensors(folder / STATE, tensors, {_ROUND: str(done), _DIGEST: agreement.digest})
 
 
 def _round(job: Job, agreement: Agreement, transport: Transport, number: int, learner: Learner) -> tuple[Learner, Round]:

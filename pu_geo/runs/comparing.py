@@ -338,10 +338,11 @@ def agreement_words(found: Comparison) -> list[str]:
 def _rho_words(rho: float) -> str:
     if np.isnan(rho):
         return "unknown, since one run gives all buildings the same score"
-    same = ((0.9, "nearly"), (0.7, "much"), (0.4, "partly"))
-    kinds = (*((low, f"{how} the same order") for low, how in same), (0.1, "little in common"))
-    kind = next((words for low, words in kinds if rho >= low), "nothing in common" if rho > -0.1 else "opposite orders")
-    return f"{rho:.2f}: {kind}"
+    kinds = {
+        0.9: "nearly the same order", 0.7: "much the same order", 0.4: "partly the same order", 0.1: "little in common",
+        -0.1: "nothing in common", -1.0: "opposite orders",
+    }  # fmt: skip
+    return f"{rho:.2f}: {next(words for low, words in kinds.items() if round(rho, 9) >= low)}"
 
 
 def criterion_words(side: Side) -> str:

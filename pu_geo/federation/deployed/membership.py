@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pu_geo.errors import FederationError, printable, writing
-from pu_geo.federation.agreement import MAX_BYTES, Agreement
+from pu_geo.federation.agreement import MAX_BYTES, Agreement, odd_name
 from pu_geo.federation.deployed import credentials
 from pu_geo.files import atomic_write
 from pu_geo.records import Facts
@@ -259,9 +259,8 @@ def _read(path: Path, kind: str, names: tuple[str, ...]) -> dict[str, Any]:
         raise _broken(path, str(error)) from error
     if facts.get("kind") != kind:
         raise _broken(path, f"is no {kind.removeprefix('pu-geo ')}")
-    if set(facts) != {"kind", *names}:
-        odd = sorted({"kind", *names} ^ set(facts))[0]
-        raise _broken(path, f"{'lacks' if odd in names else 'has an unknown'} {printable(odd)!r}")
+    if odd := odd_name(("kind", *names), facts):
+        raise _broken(path, odd)
     return facts
 
 
