@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from pu_geo.answers.random_checks import Check
 from pu_geo.assessment import random_audits
 from pu_geo.assessment.random_audits import Answered
 from pu_geo.errors import PuGeoError
-from pu_geo.records import Floats
+from pu_geo.records import Facts, Floats
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import analysts, contents, labels, run_names, runs, store
 from pu_geo.store.labels import Moment
@@ -157,7 +157,7 @@ class HowMany:
     words: str
     run_name: str = ""
 
-    def as_mapping(self) -> dict[str, Any]:
+    def as_mapping(self) -> Facts:
         """Return plain values for exports: {"N", "n", "x", "confirmed", "estimate", "low", "high", "not_covered",
         "not_assessed", "method", "run_id", "words", "audit_state"}; the estimate and its bounds are None where there is not
         enough to estimate."""
@@ -353,7 +353,7 @@ def choose(found: AuditView, *, precision: float | None = None, recall: float | 
     return audit.threshold_for(found.rows, precision=precision, recall=recall)
 
 
-def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | None:
+def facts(layout: Layout, run_id: str, threshold: float) -> Facts | None:
     """Return an audit in plain values, for exports and the report; None without an audit.
 
     Returns:

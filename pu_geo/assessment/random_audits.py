@@ -24,7 +24,7 @@ from pu_geo.answers import presence, queueing
 from pu_geo.answers.queueing import LENGTH
 from pu_geo.answers.random_checks import SAMPLE, Check, Purpose, inclusion_of, load
 from pu_geo.errors import PuGeoError
-from pu_geo.records import Bools, Ints
+from pu_geo.records import Bools, Facts, Ints
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import analysts, checks, chosen, contents, freshness, labels, population, queues, runs, store
 from pu_geo.store.layout import Layout
@@ -129,7 +129,7 @@ def newest_audit(layout: Layout, run_id: str | None = None) -> Check | None:
     return load(layout, found[-1]["id"]) if found else None
 
 
-def audits_of(layout: Layout, run_id: str | None = None) -> list[dict[str, Any]]:
+def audits_of(layout: Layout, run_id: str | None = None) -> list[Facts]:
     """Return the facts of all audits of a run, or of any run that is there, oldest first, see `store.checks`."""
     there = {facts.run_id for facts in store.call(layout, runs.all_runs)}
     audits = [facts for facts in checks.all_checks(layout) if facts["purpose"] == "audit" and facts["run_id"] in there]

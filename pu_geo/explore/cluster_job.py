@@ -6,7 +6,7 @@ import numpy as np
 
 from pu_geo.analysis import clustering, pupl
 from pu_geo.errors import TrainingError
-from pu_geo.records import Bools, Singles
+from pu_geo.records import Bools, Facts, Singles
 from pu_geo.store import labels, runs, store
 from pu_geo.store.job import Job
 from pu_geo.store.layout import write_array, write_json
@@ -15,7 +15,7 @@ N_SEEDS, N_AGAIN = 8, 2
 TWO, MANY, NOTE = "inspected_two", "inspected_many", "inspected.json"
 
 
-def cluster(job: Job, *, run_id: str, k: int = 0) -> dict[str, object]:
+def cluster(job: Job, *, run_id: str, k: int = 0) -> Facts:
     """Write `inspected_two.npy`, `inspected_many.npy`, int32 [N] each, and `inspected.json` into the run's folder.
 
     Two means start at the positives as they are now, which stay in cluster 1; many clusters know nothing of them.
@@ -56,7 +56,7 @@ def cluster(job: Job, *, run_id: str, k: int = 0) -> dict[str, object]:
     return {"run_id": facts.run_id, "k": n_clusters, "n": len(rows)}
 
 
-def _two_means(job: Job, rows: Singles, is_positive: Bools) -> tuple[pupl.PuplResult, list[dict[str, object]]]:
+def _two_means(job: Job, rows: Singles, is_positive: Bools) -> tuple[pupl.PuplResult, list[Facts]]:
     """Split in two from several single seedings; return the one that PUPL chooses, and what is known of each."""
     tried = []
     for number in range(N_SEEDS):
@@ -64,7 +64,7 @@ def _two_means(job: Job, rows: Singles, is_positive: Bools) -> tuple[pupl.PuplRe
         tried.append(pupl.pupl(rows, is_positive, seed=number, n_seedings=1))
         job.report(0.02 + 0.28 * (number + 1) / N_SEEDS, f"two means, seeding {number + 1} of {N_SEEDS}")
     best = min(tried, key=lambda each: (not each.oriented, each.potential))
-    seeds: list[dict[str, object]] = [
+    seeds: list[Facts] = [
         {
             "seed": number, "potential": each.potential, "oriented": each.oriented, "iterations": each.iterations,
             "share": float((each.labels == 1).mean()), "agrees": float((each.labels == best.labels).mean()),

@@ -483,7 +483,7 @@ def _free(inspected: Inspected, name: str) -> str:
 
 def _decide(
     layout: Layout, run_id: str, inspected: Inspected, decision: str, of: Sequence[str], ids: Sequence[str],
-    more: Mapping[str, object], analyst: str,
+    more: Facts, analyst: str,
 ) -> None:  # fmt: skip
     how = "two means" if inspected.kind == "two" else f"{len(inspected.clusters)} clusters"
     op = secrets.token_hex(16)

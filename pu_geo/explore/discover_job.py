@@ -39,9 +39,7 @@ TRAINED = (0.1, 0.9)
 NOTE = "discovery.json"  # in the folder of a job: the id of its discovery
 
 
-def discover(
-    job: Job, *, seed: int = 0, n_seeds: int = 3, n_groups: int | None = None, preset: str = "quick"
-) -> dict[str, object]:
+def discover(job: Job, *, seed: int = 0, n_seeds: int = 3, n_groups: int | None = None, preset: str = "quick") -> Facts:
     """Sort all buildings into groups with several trainings of NCL, and store the proposal.
 
     Started again, it goes on after its last checkpoint, with the answers it began with, and ends as if nothing had been.
@@ -113,7 +111,7 @@ def _finish(
     found: consensus_clusters.ConsensusClusters,
     facts: dict[str, Any],
     began: float,
-) -> dict[str, object]:
+) -> Facts:
     """Store the groups with their stability and central buildings; return the result of the job."""
     pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_excluded)
     number, agreement = facts["n_groups"], found.agreement.get(found.reading)
@@ -141,7 +139,7 @@ def _finish(
     return _result(facts, len(rows))
 
 
-def _result(facts: Facts, n_buildings: int) -> dict[str, object]:
+def _result(facts: Facts, n_buildings: int) -> Facts:
     return {
         "n_buildings": n_buildings,
         **{name: facts[name] for name in ("discovery", "n_groups", "adjusted_rand", "seconds")},
@@ -155,7 +153,7 @@ def _id_of(job: Job) -> str:
     return str(json.loads((job.folder / NOTE).read_text(encoding="utf-8"))["discovery"])
 
 
-def _stored_before(job: Job) -> dict[str, object] | None:
+def _stored_before(job: Job) -> Facts | None:
     """Return the job's result if it was killed after its discovery was stored."""
     if not (job.folder / NOTE).exists() or not job.layout.discovery(_id_of(job)).exists():
         return None

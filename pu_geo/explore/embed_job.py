@@ -5,7 +5,7 @@ Buildings that the run does not know are embedded by the run's own model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -40,7 +40,7 @@ _STAGES = {
 }
 
 
-def embed(job: Job, *, run_id: str, settings: Facts | None = None) -> dict[str, object]:
+def embed(job: Job, *, run_id: str, settings: Facts | None = None) -> Facts:
     """Write `runs/<run_id>/umap.npy`, float32 [N, 2]; a picture of the same settings and labels that is there already stays.
 
     Buildings of the newest chips that the run does not know are embedded by its model and placed among their neighbors:
@@ -66,7 +66,7 @@ def embed(job: Job, *, run_id: str, settings: Facts | None = None) -> dict[str, 
     made = before if before and settings is None else _wanted(UmapSettings(**(settings or {})), pu)
     path = job.layout.run(facts.run_id) / "umap.npy"
 
-    def report(values: Mapping[str, object]) -> None:
+    def report(values: Facts) -> None:
         job.stop_if_cancelled()
         job.report(0.02 + 0.88 * float(str(values["share"])), _STAGES[str(values["stage"])])
 

@@ -10,7 +10,7 @@ import shapely
 
 from pu_geo.analysis import assessability, neighbors, outliers
 from pu_geo.explore.outliers import Suspect
-from pu_geo.records import Ints, Singles
+from pu_geo.records import Facts, Ints, Singles
 from pu_geo.store import contents, labels, runs, store
 from pu_geo.store.contents import chip_facts, optical_chips
 from pu_geo.store.job import Job
@@ -26,7 +26,7 @@ _LONELY = "Unlike any other chip: {:.1f} standard deviations farther from its ne
 _NONE = np.zeros((0, 1), np.int64), np.zeros((0, 1), np.float32)
 
 
-def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
+def find_outliers(job: Job, *, run_id: str) -> Facts:
     """Write `runs/<run_id>/outliers.json`: duplicates and isolated chips as `Suspect`, worst first, 200 each at most.
 
     Only outlines are compared where the picture shows nothing, or a person called the building not assessable.

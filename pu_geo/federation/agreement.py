@@ -343,7 +343,7 @@ def _check_settings(settings: FedawsSettings, privacy: Privacy) -> None:
         )
 
 
-def _all_of(kind: type[Any], facts: object, what: str) -> dict[str, Any]:
+def _all_of(kind: type[Any], facts: object, what: str) -> Facts:
     """Return an object's facts if they are all fields of a dataclass and no others."""
     if not isinstance(facts, Mapping):
         raise FederationError(f"{what} must be an object; it is {printable(facts)!r}.", _ASK, kind="agreement")

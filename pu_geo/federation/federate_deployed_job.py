@@ -22,7 +22,7 @@ JOIN = "federate_join"
 _WAIT_SECONDS = 0.3
 
 
-def federate_lead(job: Job, *, federation: str, plan: Facts, own: Held) -> dict[str, Any]:
+def federate_lead(job: Job, *, federation: str, plan: Facts, own: Held) -> Facts:
     """Serve a federation until its last round, from the round where it stopped before; the first time write its agreement.
 
     A job is started for each class of this project, whose key is admitted at once: nobody has to compare it. The first round
@@ -102,7 +102,7 @@ def _wait_for_members(job: Job, transport: Any, needed: int, agreement: Agreemen
         time.sleep(_WAIT_SECONDS)
 
 
-def federate_join(job: Job, federation: str, class_name: str) -> dict[str, Any]:
+def federate_join(job: Job, federation: str, class_name: str) -> Facts:
     """Take part in a federation for one class until its model is there; wait wherever the leader is away.
 
     Args:

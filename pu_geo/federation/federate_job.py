@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pu_geo.federation.agreement import Plan
 from pu_geo.federation.member_job import feature_space
@@ -18,7 +17,7 @@ from pu_geo.store.store import open_project
 
 def federate_simulate(
     job: Job, *, federation: str, plan: Facts, parties: Mapping[str, Held]
-) -> dict[str, Any]:  # fmt: skip
+) -> Facts:  # fmt: skip
     """Train projects on this machine together as if each were at another agency; the job's project leads.
 
     Started again with the same arguments it goes on after its last round.

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from safetensors import SafetensorError
@@ -23,6 +23,7 @@ from pu_geo.federation import network_job, privacy_job, wire_job
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.wire_job import Message
 from pu_geo.methods.fedaws import Learner, server_round
+from pu_geo.records import Facts
 from pu_geo.store import federations
 from pu_geo.store.federations import STATE, Round
 from pu_geo.store.job import Job
@@ -58,7 +59,7 @@ class Transport(Protocol):
         ...
 
 
-def lead(job: Job, agreement: Agreement, transport: Transport) -> dict[str, Any]:
+def lead(job: Job, agreement: Agreement, transport: Transport) -> Facts:
     """Run the rounds of a federation from its stored state to the last one, and send the model to the members that have it
     not.
 

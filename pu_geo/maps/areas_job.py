@@ -16,7 +16,7 @@ from pu_geo.geo.export.pieces import geojson_lines, write_csv
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.areas import CELL_M, Areas, assign, centroids, grid_cells, read_areas
 from pu_geo.maps.damage_map_job import build_damage_map
-from pu_geo.records import DamageMap
+from pu_geo.records import DamageMap, Facts
 from pu_geo.scenes import scene_files
 from pu_geo.store import areas as stored
 from pu_geo.store import contents, store
@@ -39,9 +39,7 @@ class AreaTable(NamedTuple):
     n_several: int = 0
 
 
-def add_areas(
-    job: Job, *, path: str, layer: str, name_field: str | None = None, code_field: str | None = None
-) -> dict[str, object]:
+def add_areas(job: Job, *, path: str, layer: str, name_field: str | None = None, code_field: str | None = None) -> Facts:
     """Read a polygon file into the project as one layer of areas; a layer of the same name is replaced.
 
     Args:
@@ -129,9 +127,7 @@ def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder:
     return written
 
 
-def sum_up(
-    job: Job, *, run_id: str, threshold: float, cell_m: float = CELL_M, threshold_origin: str = PERSON
-) -> dict[str, object]:
+def sum_up(job: Job, *, run_id: str, threshold: float, cell_m: float = CELL_M, threshold_origin: str = PERSON) -> Facts:
     """Sum a run's map up by area, for the screen; `write_area_files` writes the files.
 
     Args:

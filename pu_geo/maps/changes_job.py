@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from pu_geo.geo.export.pieces import write_csv
-from pu_geo.records import LABEL_NAMES, DamageMap
+from pu_geo.records import LABEL_NAMES, DamageMap, Facts
 from pu_geo.store import rounds, versions
 from pu_geo.store.layout import Layout
 from pu_geo.store.rounds import Round
@@ -17,7 +17,7 @@ _CHANGE = ("building_id", "field", "before", "after")
 _HISTORY = ("round", "building_id", "damage_binary", "label", "labeller", "labelled_at", "score", "post_date")
 
 
-def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[dict[str, object]]:
+def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[Facts]:
     """Return what differs from version `number`: one row a building and field, with "before" and "after".
 
     Buildings that came or went have the field "building" with before or after "present".
@@ -35,7 +35,7 @@ def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[di
     return [dict(zip(_CHANGE, row, strict=True)) for row in found]
 
 
-def write_changes(folder: Path, rows: Sequence[Mapping[str, object]]) -> None:
+def write_changes(folder: Path, rows: Sequence[Facts]) -> None:
     """Write the change log of a version."""
     _write(folder / "changes.csv", _CHANGE, rows)
 
@@ -60,5 +60,5 @@ def write_history(folder: Path, past: Round, damage_map: DamageMap) -> None:
     _write(folder / "round_changes.csv", ("building_id", "before", "after", "is_confirmed"), changed)
 
 
-def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+def _write(path: Path, columns: Sequence[str], rows: Sequence[Facts]) -> None:
     write_csv(path, columns, ([row[name] for name in columns] for row in rows))

@@ -281,7 +281,7 @@ class DamageMap:
         return [*scene_pair.doubts_of(self.layout), *store.call(self.layout, import_log.doubts)]
 
     @cached_property
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> Sequence[Facts]:
         """Return the layers of its chips, see `layers.in_chips`."""
         return layers.in_chips(self.chips, () if self.run is None else layers.learned_views(self.run))
 

@@ -41,6 +41,7 @@ from pu_geo.store import (
 )
 from pu_geo.store.layout import Layout
 
+Columns = dict[str, Sequence[object]]
 SCHEMA_VERSION = "1.3"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 OWN_SCORES = "own_scores"  # method of a map whose scores no run of the project made
@@ -156,7 +157,7 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
         "method": OWN_SCORES if run is None else run.method, "run_id": run and run.run_id, "run_at": made_at,
         "round": rounds.read(layout).number, "product_version": version, "schema_version": SCHEMA_VERSION,
     }  # fmt: skip
-    columns: dict[str, Sequence[object]] = {
+    columns: Columns = {
         "building_id": list(ids),
         "source_footprint": list(outlines),
         "area_m2": [round(float(area), 1) for area in table.area_m2],
@@ -217,11 +218,9 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
     return DamageMap(ids, table.wkb, columns, grid.crs, metadata)
 
 
-def _audited(
-    results: Mapping[str, Sequence[Any]], label: Sequence[object], audit: Facts | None
-) -> dict[str, Sequence[object]]:
+def _audited(results: Mapping[str, Sequence[Any]], label: Sequence[object], audit: Facts | None) -> Columns:
     """Return chances of damage, and triage by the audit's two thresholds, for buildings that nobody answered."""
-    columns: dict[str, Sequence[object]] = dict.fromkeys(("p_damaged", "p_low", "p_high"), [None] * len(label))
+    columns: Columns = dict.fromkeys(("p_damaged", "p_low", "p_high"), [None] * len(label))
     if audit is None:
         return columns
     scores = [None if given else score for given, score in zip(label, results["score"], strict=True)]
@@ -266,14 +265,14 @@ def _scenes_used(chips: Facts) -> list[Facts]:
     return [{"scene_id": name, **one} for name, one in chips["scenes"].items() if one["role"] in used]
 
 
-def _imagery(ids: Sequence[str], chips: Facts) -> dict[str, Sequence[object]]:
+def _imagery(ids: Sequence[str], chips: Facts) -> Columns:
     """Return, building by building, the scenes that the run's chip was cut from, and how much of the outline is hidden
     there.
 
     Null for buildings without a chip; of the pre scenes also where the run does not use them.
     """
     n, rows = len(chips["building_ids"]), rows_of(ids, chips["building_ids"]).tolist()
-    columns: dict[str, Sequence[object]] = {}
+    columns: Columns = {}
     for role in ("pre", "post"):
         used = {one["scene_id"]: one for one in _scenes_used(chips) if one["role"] == role}
         shown = chips.get(f"{role}_scene") or [next(iter(used), None)] * n
@@ -289,7 +288,7 @@ def _imagery(ids: Sequence[str], chips: Facts) -> dict[str, Sequence[object]]:
     return columns
 
 
-def _layers_missing(ids: Sequence[str], chips: Facts, found: Sequence[Facts]) -> dict[str, Sequence[object]]:
+def _layers_missing(ids: Sequence[str], chips: Facts, found: Sequence[Facts]) -> Columns:
     """Return which of the layers that the run learned from do not show each building; nothing where it learned from none."""
     names = [one["name"] for one in found if one["is_used"]]
     if not names:
@@ -299,7 +298,7 @@ def _layers_missing(ids: Sequence[str], chips: Facts, found: Sequence[Facts]) ->
     return {"layers_missing": [None if row < 0 else [name for name in names if lacks[name][row]] for row in rows]}
 
 
-def _about_run(facts: RunFacts) -> dict[str, object]:
+def _about_run(facts: RunFacts) -> Facts:
     """Return how a run was made and what it learned from, as metadata of its map."""
     has_features = facts.settings.get("backbone", "features") == "features"  # else it learned from the chips themselves
     return {
@@ -315,9 +314,9 @@ def _about_run(facts: RunFacts) -> dict[str, object]:
     }
 
 
-def districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[object]]:
+def districts(layout: Layout, table: FootprintTable) -> Columns:
     """Return codes and names of the administrative areas of buildings, where layers adm1 and adm2 were added."""
-    columns: dict[str, Sequence[object]] = {}
+    columns: Columns = {}
     for level in ("adm1", "adm2"):
         with store.connect(layout) as db:
             layer = areas.load_areas(db, level) if level in areas.layers(db) else areas.AreaLayer(level, [], [], [])
@@ -328,7 +327,7 @@ def districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[objec
     return columns
 
 
-def shifts(layout: Layout, table: FootprintTable, scenes: Sequence[Scene]) -> dict[str, Sequence[object]]:
+def shifts(layout: Layout, table: FootprintTable, scenes: Sequence[Scene]) -> Columns:
     """Return by how many metres the pre scenes must move to fit the post scenes at each building, and how sure that is."""
     found = alignment.load(layout, table.building_ids, scenes)
     if found is None:
@@ -344,7 +343,7 @@ def shifts(layout: Layout, table: FootprintTable, scenes: Sequence[Scene]) -> di
     }
 
 
-def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> dict[str, object]:
+def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> Facts:
     """Return the area of interest that the map's buildings were taken in by, and whether it chose them.
 
     Args:
@@ -371,13 +370,13 @@ def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> di
     return {"aoi": {**area, "n_outside": n_outside, "stands": now is not None and now.wkb == found.wkb}}
 
 
-def sources(layout: Layout, scenes: Sequence[Scene]) -> dict[str, object]:
+def sources(layout: Layout, scenes: Sequence[Scene]) -> Facts:
     """Return {"sources_changed", "sources_missing"}: scenes whose file is not the one that was added, or is not there."""
     states = scene_files.settle(layout, scenes)
     return {f"sources_{state}": [name for name, one in states.items() if one == state] for state in ("changed", "missing")}
 
 
-def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:
+def doubles(table: FootprintTable, sources: Sequence[str]) -> Facts:
     """Return {"n_duplicates": buildings that the map has further up already, by their outlines}.
 
     Whoever adds up the map counts them twice.

@@ -13,7 +13,7 @@ from pu_geo.geo.export.codebook import TYPE_STATES
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
 from pu_geo.maps.damage_map_job import build_damage_map, check_threshold
-from pu_geo.records import DamageMap
+from pu_geo.records import DamageMap, Facts
 from pu_geo.scenes import scene_files
 from pu_geo.store import contents, decisions, store
 from pu_geo.store.choices import PERSON
@@ -24,7 +24,7 @@ from pu_geo.store.layout import writable_target
 def export(
     job: Job, *, run_id: str, format: str, out: str, threshold: float | None = None,
     threshold_origin: str = PERSON, local: bool = False,
-) -> dict[str, object]:  # fmt: skip
+) -> Facts:  # fmt: skip
     """Write a damage map with one feature per building.
 
     Args:
@@ -80,7 +80,7 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
 def export_selection(
     job: Job, *, run_id: str, decision: int, formats: Sequence[str], threshold: float | None = None,
     threshold_origin: str = PERSON,
-) -> dict[str, object]:  # fmt: skip
+) -> Facts:  # fmt: skip
     """Write `exports/selections/<decision>-<name>.<format>`, one feature a building of the selection.
 
     Args:

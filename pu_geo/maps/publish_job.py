@@ -14,7 +14,7 @@ from pu_geo.maps.areas_job import area_tables, write_area_files
 from pu_geo.maps.damage_map_job import build_damage_map, check_threshold
 from pu_geo.maps.export_job import counts_of
 from pu_geo.maps.report_job import write_report
-from pu_geo.records import DamageMap
+from pu_geo.records import DamageMap, Facts
 from pu_geo.scenes import scene_files
 from pu_geo.store import choices, contents, rounds, runs, store, versions
 from pu_geo.store.chosen import reasons_by_chips
@@ -32,7 +32,7 @@ def publish(
     threshold_origin: str = choices.PERSON,
     profiles: Sequence[str] = (),
     local: bool = False,
-) -> dict[str, object]:
+) -> Facts:
     """Write the next version into `exports/vN`; there is no such folder until all of it is written.
 
     Unless a person chose another run, the live map shows this one from then on.

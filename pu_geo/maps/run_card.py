@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC
@@ -272,7 +272,7 @@ def _page(card: Facts) -> tuple[str, str, list[Section]]:
     return f"{run['title']} {DASH} {data['project']}", lead, shown
 
 
-def _known(rows: Mapping[str, object]) -> list[tuple[str, object]]:
+def _known(rows: Facts) -> list[tuple[str, object]]:
     return [(name, value) for name, value in rows.items() if value not in (None, "")]
 
 

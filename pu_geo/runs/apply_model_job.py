@@ -46,7 +46,7 @@ _NO_ROUNDS = (
 )
 
 
-def apply_model(job: Job, *, path: str) -> dict[str, object]:
+def apply_model(job: Job, *, path: str) -> Facts:
     """Store a run whose scores come from a model. The model is in the run's folder from then on, too.
 
     One that was trained in another copy of this project, on the chips and labels that this one had then, gives the run that
@@ -316,7 +316,7 @@ def _views(job: Job, bank: Maker, restored: RestoredModel, chips: Chips, path: P
     return out
 
 
-def _features(restored: RestoredModel) -> tuple[str, Mapping[str, object]]:
+def _features(restored: RestoredModel) -> tuple[str, Facts]:
     """Return name and maker of the features that a model takes, as a run keeps them: plain texts and numbers alone."""
     name, maker = restored.features
     plain = {key: printable(value, 300) if isinstance(value, str) else value for key, value in maker.items()}
@@ -325,7 +325,7 @@ def _features(restored: RestoredModel) -> tuple[str, Mapping[str, object]]:
     return name, {**kept, **{key: maker[key] for key in tables}}
 
 
-def _from_model(found: Model) -> dict[str, object]:
+def _from_model(found: Model) -> Facts:
     there = found.card["learned_from"]
     return {
         "file": found.name,
@@ -407,7 +407,7 @@ def _absence_words(there: Facts) -> list[str]:
         return [_NO_ROUNDS]
 
 
-def _federation(found: Model) -> dict[str, object] | None:
+def _federation(found: Model) -> Facts | None:
     """Return what a run keeps of the federation that trained its model; None of another model."""
     stated = found.card["learned_from"].get("federation")
     if not isinstance(stated, Mapping):

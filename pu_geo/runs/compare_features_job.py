@@ -32,7 +32,7 @@ MOST_UNLABELED = 1500  # unlabeled buildings that are learned from and that plac
 _SEED = 0
 
 
-def compare_features(job: Job, *, of: str, methods: Sequence[str] = METHODS) -> dict[str, object]:
+def compare_features(job: Job, *, of: str, methods: Sequence[str] = METHODS) -> Facts:
     """Compare all feature sets, or all layers with all but one, by some methods; store the result as the last one. It
     chooses nothing.
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -357,7 +356,7 @@ def criterion_words(side: Side) -> str:
     )
 
 
-def as_json(layout: Layout, found: Comparison) -> dict[str, Any]:
+def as_json(layout: Layout, found: Comparison) -> Facts:
     """Write a comparison in plain values.
 
     Returns:

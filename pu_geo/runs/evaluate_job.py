@@ -9,13 +9,12 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from pu_geo.analysis import metrics
 from pu_geo.errors import PuGeoError
+from pu_geo.records import Facts
 from pu_geo.store import chosen, contents, labels, runs, store
 from pu_geo.store.layout import Layout
 
 
-def evaluate(
-    layout: Layout, run_id: str, *, field: str, positive: Sequence[str], exclude: Sequence[str] = ()
-) -> dict[str, object]:
+def evaluate(layout: Layout, run_id: str, *, field: str, positive: Sequence[str], exclude: Sequence[str] = ()) -> Facts:
     """Compare scores with an attribute of the footprints, on the buildings that were unlabeled when the run started.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import Any
 
 from pu_geo.errors import ModelError, printable
 from pu_geo.records import Facts
@@ -13,7 +12,7 @@ from pu_geo.store import contents
 ALIKE = 0.05  # of its range: a scaling that differs by less is taken as the same
 
 
-def described(facts: Facts, names: Collection[str]) -> dict[str, dict[str, Any]]:
+def described(facts: Facts, names: Collection[str]) -> dict[str, Facts]:
     """Return what a model's card says of the layers that it learned from: {name: {"when", "kind", "unit", "bands"}}.
 
     Args:

@@ -117,7 +117,7 @@ def _card(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> d
     }
 
 
-def _learned_from(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> dict[str, Any]:
+def _learned_from(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> Facts:
     chips, pu, of_set = chips_learned(layout, facts.chip_set, data), inputs.pu, chip_facts(layout, facts.chip_set)
     taken, names = chips, [view.name for view in data.views]
     maker: Facts = facts.feature_maker

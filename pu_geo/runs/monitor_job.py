@@ -4,7 +4,6 @@ chips.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.util import find_spec
 
 import numpy as np
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import collapse
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.files import atomic_write
-from pu_geo.records import Bools, Chips, Ints, Singles
+from pu_geo.records import Bools, Chips, Facts, Ints, Singles
 from pu_geo.runs.inputs_job import RunInputs, unlabeled_to_judge
 from pu_geo.store import events
 from pu_geo.store.contents import optical_chips
@@ -57,7 +56,7 @@ class TrainingMonitor:
         self._unlabeled = rows[self._is_judged]
         self._rows = np.concatenate([inputs.held_out, rows])
 
-    def __call__(self, model: TrainedModel, report: Mapping[str, object]) -> dict[str, object]:
+    def __call__(self, model: TrainedModel, report: Facts) -> Facts:
         """Evaluate a model after an epoch.
 
         Returns:
@@ -91,7 +90,7 @@ class TrainingMonitor:
         """One in so many unlabeled chips is embedded."""
         return -(-len(self._unlabeled) // N_EMBEDDED)
 
-    def _sheet(self, scores: Singles, report: Mapping[str, object]) -> str:
+    def _sheet(self, scores: Singles, report: Facts) -> str:
         """Write the chips of the highest and of the lowest scores, int64 [U], as a picture; return its name."""
         n = max(1, min(N_SHOWN, len(scores) // 2))
         order = np.argsort(-scores, kind="stable")
@@ -117,7 +116,7 @@ def _values(indicators: collapse.CollapseIndicators) -> dict[str, object]:
     return {name: round(value, 5) for name, value in values.items() if value is not None}
 
 
-def curve_of(job: Job) -> list[dict[str, object]]:
+def curve_of(job: Job) -> list[Facts]:
     """Return every epoch's report of a job, see `events.curve`."""
     reports = events.curve(events.read(job.folder))
     return [{name: value for name, value in event.items() if name not in ("at", "event")} for event in reports]

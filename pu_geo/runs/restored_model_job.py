@@ -76,7 +76,7 @@ class RestoredModel:
         return _BAND_WORDS.get(self.chip_shape[0], f"{self.chip_shape[0]} bands")
 
     @property
-    def features(self) -> tuple[str, Mapping[str, object]]:
+    def features(self) -> tuple[str, Facts]:
         """Name and maker of the features that it takes, as a run keeps them."""
         return _feature_set(self.card), self.bank.facts() if self.bank else {}
 

@@ -14,6 +14,7 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from pu_geo.features.views import Report
 from pu_geo.geo.chips import Outlines, cut_chips, whole_pixels
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.records import Facts, Floats, Grid, Scene, Singles, scene_of
@@ -31,7 +32,7 @@ workers.
 def cut(
     windows: Floats, outlines: Outlines, scenes: Mapping[str, Sequence[Sequence[Scene]]], grid: Grid,
     pre_shift_px: Floats | None, out: NDArray[np.uint8], *, quicklooks: Path, cluster: JobCluster,
-    report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool],
+    report: Report, is_cancelled: Callable[[], bool],
 ) -> Singles:  # fmt: skip
     """Do what `geo.chips.cut_chips` does, on a cluster, and return what it returns.
 

@@ -5,7 +5,7 @@ process.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.features.bank import ROWS_TOGETHER, Maker, from_state
+from pu_geo.features.views import Report
 from pu_geo.records import Bools, Facts
 from pu_geo.scale import inputs, shards
 from pu_geo.scale.cluster import JobCluster
@@ -25,7 +26,7 @@ ROWS = 16 * ROWS_TOGETHER
 
 def transform(
     maker: Maker, chips: Path, n_bands: int, out: NDArray[np.float16], *, seed: int, cluster: JobCluster,
-    report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool], masks: Bools | None = None,
+    report: Report, is_cancelled: Callable[[], bool], masks: Bools | None = None,
 ) -> None:  # fmt: skip
     """Do what `maker.transform` does, on a cluster.
 

@@ -15,7 +15,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from pu_geo import __version__
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
+from pu_geo.features.views import Report
 from pu_geo.files import atomic_write, make_folder, remove_path, vouch
 from pu_geo.records import Facts
 from pu_geo.scale import cluster as clusters
@@ -78,7 +79,7 @@ def remove(job_folder: Path) -> None:
 
 def run(
     work: Work, plan: Sequence[Shard], take: Callable[[Shard, Arrays], None], *, cluster: clusters.JobCluster,
-    report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool],
+    report: Report, is_cancelled: Callable[[], bool],
 ) -> None:  # fmt: skip
     """Do all shards of a plan, on the cluster those that are not finished, and hand the arrays of each to `take` once.
 
@@ -197,7 +198,7 @@ def _record(future: Any) -> Facts:
     return record
 
 
-def do(work: Work, folder: Path, shard: Shard) -> dict[str, Any]:
+def do(work: Work, folder: Path, shard: Shard) -> Facts:
     """Do one shard, on a worker: write its arrays, then its record, and return the record.
 
     A refusal is returned, so that nobody tries it again: {"refused": [problem, hint, kind]}; a cancelled one is

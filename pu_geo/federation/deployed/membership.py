@@ -8,7 +8,6 @@ import json
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
-from typing import Any
 
 from pu_geo.errors import FederationError, printable, writing
 from pu_geo.federation.agreement import MAX_BYTES, Agreement, odd_name
@@ -246,7 +245,7 @@ def _write(path: Path, facts: Facts) -> Path:
     return path
 
 
-def _read(path: Path, kind: str, names: tuple[str, ...]) -> dict[str, Any]:
+def _read(path: Path, kind: str, names: tuple[str, ...]) -> Facts:
     """Return the facts of a file of that kind; refuse one that has others."""
     try:
         with path.open("rb") as stream:
