@@ -252,9 +252,7 @@ def _described(
 ) -> HowMany:  # fmt: skip
     """Add the footprints that the sample's chip set does not know, and put it into words."""
     covered: Sequence[str] = chip_facts(layout, chip_set)["building_ids"] if chip_set else ()
-    others: list[str | None] = []
-    if ids != covered:  # else nothing of very many
-        others = [known.get(building) for building in set(ids).difference(covered)]
+    others = [known.get(building) for building in set(ids).difference(covered)]
     n_known = sum(label in ("positive", "not_damaged") for label in others)
     n = n_known + (int((done.answers != audit.NOT_ASSESSABLE).sum()) if done else 0)
     n_not_assessed = 0

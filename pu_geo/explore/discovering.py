@@ -12,9 +12,8 @@ import numpy as np
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
-from pu_geo.methods import catalog
 from pu_geo.records import DAMAGE_CLASSES, Facts
-from pu_geo.runs.training import data_summary
+from pu_geo.runs import training
 from pu_geo.store import chosen, discoveries, grades, labels, population, store
 from pu_geo.store.decisions import checked_name
 from pu_geo.store.discoveries import Discovery, Review
@@ -135,12 +134,7 @@ def _or(numbers: Sequence[int]) -> str:
 
 def why_not(layout: Layout) -> str | None:
     """Return why no discovery can start yet, in words, or None."""
-    data, fewest = data_summary(layout), catalog.card("ncl").min_positives
-    if not data.n_chips:
-        return "There are no chips yet: cut them on the Imagery page."
-    if data.n_positive < fewest:
-        return f"The search for damage types needs at least {fewest} damaged buildings; this project has {data.n_positive}."
-    return None
+    return training.why_not(layout, "ncl")
 
 
 def start(layout: Layout, *, n_groups: int | None = None, n_seeds: int = N_SEEDS, seed: int = 0) -> str:

@@ -40,12 +40,16 @@ _RESTORE = (
 MAX_CHIPS, _LOSS_SPARE = 10**8, 1.001  # for rounding
 
 
+Replies = Mapping[int, Message | str]
+"""By row of W: a reply, or in words why there is none that counts."""
+
+
 class Transport(Protocol):
     """Carries messages to the members, and what they reply."""
 
     def exchange(
         self, messages: Mapping[int, Message], *, deadline_s: float, stop: Callable[[], None], arrived: Callable[[int], None]
-    ) -> Mapping[int, Message | str]:
+    ) -> Replies:
         """Send members their messages, by row of W, and return what came back until the deadline.
 
         Args:
@@ -204,7 +208,7 @@ def _exchanged(
     transport: Transport,
     messages: Mapping[int, Message],
     arrived: Callable[[int], None] = lambda _: None,
-) -> Mapping[int, Message | str]:
+) -> Replies:
     """Note what is about to leave, send it, and return what came back."""
     folder = job.layout.federation(agreement.id)
     here = federations.rows_here(folder, len(agreement.classes))

@@ -39,6 +39,7 @@ from pu_geo.store import (
     runs,
     store,
 )
+from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import Layout
 
 Columns = dict[str, Sequence[object]]
@@ -72,6 +73,13 @@ def build_damage_map(
             f"The facts of the chips {shown.chip_set} that run {run_id} scored are gone.", "Cut chips and train again."
         )
     return _collect(shown, version)
+
+
+def map_for(job: Job, run_id: str, threshold: float | None, origin: str, version: str | None = None) -> DamageMap:
+    """Collect the same for a job, once the files of the scenes were compared with those that were added."""
+    job.report(0.05, "collecting scores and labels")
+    scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
+    return build_damage_map(job.layout, run_id, threshold, version=version, threshold_origin=origin)
 
 
 def build_own_map(

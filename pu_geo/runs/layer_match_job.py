@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection
 
 from pu_geo.errors import ModelError, printable
@@ -71,13 +70,7 @@ def scaled_otherwise(card: Facts, facts: Facts, file: str) -> list[str]:
 
 def _pairs(bands: object) -> list[tuple[float, float]]:
     """Read (low, high) of bands from a card; nothing where it holds anything else."""
-    found = []
-    for pair in bands if isinstance(bands, list) else ():
-        if not (
-            isinstance(pair, list)
-            and len(pair) == 2
-            and all(type(one) in (int, float) and math.isfinite(one) for one in pair)
-        ):
-            return []
-        found.append((float(pair[0]), float(pair[1])))
-    return found
+    try:
+        return [(float(low), float(high)) for low, high in bands]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        return []

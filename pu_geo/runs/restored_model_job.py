@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -38,6 +38,7 @@ MAX_LISTED = 256
 """Longest list of whole numbers in a network: kinds of damage, known classes. A network is built by them before it is
 compared.
 """
+Arrays = dict[str, NDArray[Any]]
 _WORD = re.compile(r"[a-z0-9_-]{1,40}")
 _OF_A_PLACE = ("scale", "licence", "weights_file", "holds_imagery")  # facts of a maker in which two projects may differ
 _BAND_WORDS = {3: "post", 6: "pre+post"}
@@ -156,9 +157,9 @@ def _types(found: Model, model: TrainedModel) -> tuple[tuple[str, ...], bool]:
     return tuple(printable(name, MAX_TYPE) for name in names), is_ordinal
 
 
-def _parted(found: Model) -> tuple[dict[str, NDArray[Any]], ...]:
+def _parted(found: Model) -> tuple[Arrays, ...]:
     """Return the tensors of the network, of filters, and of another maker of features, by their names in these."""
-    parts: tuple[dict[str, NDArray[Any]], ...] = ({}, {}, {})
+    parts: tuple[Arrays, ...] = ({}, {}, {})
     for name, array in found.tensors.items():
         number = 1 if name.startswith(FILTERS) else 2 if name.startswith(MAKER) else 0
         parts[number][name.removeprefix(("", FILTERS, MAKER)[number])] = array
@@ -178,7 +179,7 @@ def _feature_set(card: Facts) -> str:
     return name if isinstance(name, str) and _WORD.fullmatch(name) else "unknown"
 
 
-def _other_maker(found: Model, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], find_maker: FindMaker) -> Maker:
+def _other_maker(found: Model, arrays: Arrays, shape: tuple[int, ...], find_maker: FindMaker) -> Maker:
     """Build the maker of features that are not rcf: from the file, else that of the project if it makes them in the same
     way.
     """
@@ -223,7 +224,7 @@ def _work(bank: RcfBank, chip_shape: tuple[int, int, int]) -> int:
     return bank.filters.numel() * (-(-(chip_shape[1] - side + 1) // stride)) ** 2
 
 
-def _network(found: Model, state: Mapping[str, NDArray[Any]], settings: Any, device: torch.device) -> TrainedModel:
+def _network(found: Model, state: Arrays, settings: Any, device: torch.device) -> TrainedModel:
     """Build the network that method and settings ask for, and see that it is the file's to the last name, shape and type."""
     method = str(found.card["method"])
     tensors = {name: torch.from_numpy(array.copy()) for name, array in state.items()}
@@ -292,7 +293,7 @@ def _input_shape(found: Model) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _check_numbers(found: Model, state: Mapping[str, NDArray[Any]]) -> None:
+def _check_numbers(found: Model, state: Arrays) -> None:
     """Refuse what would make a network of any size, or one that answers with no numbers, or with one for all."""
     for name, array in state.items():
         if array.dtype.kind == "i" and array.size > MAX_LISTED:
@@ -305,9 +306,7 @@ def _check_numbers(found: Model, state: Mapping[str, NDArray[Any]]) -> None:
             raise refusal(found.name, f"holds standard deviations of 0 or less in {name}")
 
 
-def _bank(
-    found: Model, filters: Mapping[str, NDArray[Any]], chip_shape: tuple[int, int, int], shape: tuple[int, ...]
-) -> RcfBank | None:
+def _bank(found: Model, filters: Arrays, chip_shape: tuple[int, int, int], shape: tuple[int, ...]) -> RcfBank | None:
     if len(shape) == 3:
         if filters:
             raise refusal(found.name, "holds filters for features, while its network looks at chips")
