@@ -230,7 +230,7 @@ def _how_many(
         total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
         of_audit = of_audit or total
         if total.is_enough:
-            return _described("audit", layout, check.chip_set, done, total, newest_audit, ids, known, check_id)
+            return _described("audit", layout, check.chip_set, done, total, newest_audit, ids, known, check)
     if chip_set is None:
         nothing = Estimate(None, None, None, "not enough: no chips were cut yet. Cut chips on the Imagery page.")
         return _described("none", layout, None, None, of_audit or nothing, newest_audit, ids, known, None)
@@ -248,33 +248,28 @@ def _how_many(
 
 def _described(
     basis: Literal["audit", "queue", "none"], layout: Layout, chip_set: str | None, done: Answered | None, total: Estimate,
-    newest_audit: Answered | None, ids: Sequence[str], known: Mapping[str, str], check_id: str | None,
+    newest_audit: Answered | None, ids: Sequence[str], known: Mapping[str, str], check: Check | None,
 ) -> HowMany:  # fmt: skip
     """Add the footprints that the sample's chip set does not know, and put it into words."""
     covered: Sequence[str] = chip_facts(layout, chip_set)["building_ids"] if chip_set else ()
+    answers = done.answers if done else np.zeros(0, np.int8)
     others = [known.get(building) for building in set(ids).difference(covered)]
-    n_known = sum(label in ("positive", "not_damaged") for label in others)
-    n = n_known + (int((done.answers != audit.NOT_ASSESSABLE).sum()) if done else 0)
-    n_not_assessed = 0
-    if chip_set and done:
-        here = set(ids)
-        rows = np.flatnonzero(done.answers == audit.NOT_ASSESSABLE).tolist()
-        n_not_assessed = sum(covered[row] in here and covered[row] not in known for row in rows)
+    hidden = [covered[row] for row in np.flatnonzero(answers == audit.NOT_ASSESSABLE).tolist()]
+    n = len(answers) - len(hidden) + others.count("positive") + others.count("not_damaged")
+    n_not_assessed = len(set(ids).intersection(hidden).difference(known))
     n_not_covered, confirmed = others.count(None), list(map(known.get, ids)).count("positive")
     if total.value is not None and total.low is not None and total.high is not None:
         more = others.count("positive")
         total = Estimate(total.value + more, total.low + more, total.high + more, total.words)
-    is_all = done is not None and not (done.answers == audit.OPEN).any() and not n_not_covered
+    is_all = done is not None and not (answers == audit.OPEN).any() and not n_not_covered
     n_checks = done.n_counted if done and basis != "none" else 0
     by: Literal["all", "audit", "queue", "none"] = "all" if is_all else basis
     words = [_headline(by, total, confirmed, n, n_not_assessed, n_checks, has_audit=newest_audit is not None)]
     if n_not_assessed and by in ("audit", "queue"):
         others_are = "1 more is" if n_not_assessed == 1 else f"{n_not_assessed:,} more are"
         words.append(f"{others_are} not assessed and not in this number.")
-    if newest_audit and newest_audit.state != "finished":
-        words.append(newest_audit.words)
-    elif newest_audit and newest_audit.frame:
-        words.append(newest_audit.frame)
+    if newest_audit:
+        words.append(newest_audit.frame if newest_audit.state == "finished" else newest_audit.words)
     if n_not_covered and by in ("audit", "queue"):
         words.append(f"{n_not_covered:,} footprints without an answer are not in it: no random check could draw them.")
     return HowMany(
@@ -286,11 +281,11 @@ def _described(
         total,
         n_checks,
         done.n_damaged if done and n_checks else 0,
-        check_id,
-        random_checks.load(layout, check_id).run_id if check_id and by == "audit" else None,
+        check.id if check else None,
+        check.run_id if check and by == "audit" else None,
         newest_audit.state if newest_audit else "",
         newest_audit.words if newest_audit else "",
-        " ".join(words),
+        " ".join(filter(None, words)),
     )
 
 
@@ -368,14 +363,13 @@ def facts(layout: Layout, run_id: str, threshold: float) -> Facts | None:
     bands = {
         "high_precision": choose(found, precision=BAND).estimated, "high_recall": choose(found, recall=BAND).estimated,
     }  # fmt: skip
-    here = at(layout, run_id, threshold)
     curve = found.calibration
     return {
         "check_id": found.check.id,
         "n": found.n,
         **{name: getattr(found.done, name) for name in _OF_SAMPLE},
         "total": asdict(found.total),
-        "at_threshold": None if here is None else asdict(here),
+        "at_threshold": asdict(at_by(layout, run_id, found.check, [threshold])[0]),
         "curve": [asdict(row) for row in found.rows],
         "agreement": None if found.agreement is None else asdict(found.agreement),
         "calibration": None if curve is None else {key: values.tolist() for key, values in curve.state().items()},

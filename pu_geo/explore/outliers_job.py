@@ -75,10 +75,8 @@ def _twice(both: tuple[str, str], overlap: float | None, difference: float | Non
 def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> Ints:
     """Return the rows of buildings that can be judged: all blank chips are alike, and unlike the others."""
     answers = store.call(layout, labels.current_labels)
-    facts = chip_facts(layout, chip_set)
-    hidden = assessability.by_building(facts["building_ids"], assessability.reasons(facts))
-    is_shown = [building not in hidden and answers.get(building) != "not_assessable" for building in ids]
-    return np.flatnonzero(is_shown).astype(np.int64)
+    is_judged = np.array([answers.get(building) != "not_assessable" for building in ids], np.bool_)
+    return np.flatnonzero(is_judged & (assessability.reasons(chip_facts(layout, chip_set)) == ""))
 
 
 def _close(rows: Ints, near: Ints, distances: Singles) -> Ints:

@@ -187,8 +187,9 @@ def columns_of(names: Sequence[str]) -> list[str]:
     for number, name in enumerate(names, 1):
         ascii_only = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
         plain = re.sub(r"[^a-z0-9]+", "_", ascii_only).strip("_")[:_LONGEST].strip("_") or str(number)
-        tries = (f"type_{plain}{'' if k == 1 else f'_{k}'}" for k in range(1, len(names) + 2 * len(taken) + 2))
-        column = next(one for one in tries if not {one, f"{one}_score"} & taken)
+        column, k = f"type_{plain}", 1
+        while {column, f"{column}_score"} & taken:
+            column, k = f"type_{plain}_{k + 1}", k + 1
         taken |= {column, f"{column}_score"}
         found.append(column)
     return found

@@ -53,16 +53,19 @@ def evaluate(layout: Layout, run_id: str, *, field: str, positive: Sequence[str]
     hidden = chosen.reasons_of(layout, facts) or {}
     n_hidden = sum(building in hidden for building, is_kept in zip(pu.building_ids, kept, strict=True) if is_kept)
     called = scores >= facts.threshold
+    figures = {
+        "auc": metrics.auc(scores, is_damaged),
+        "ap": metrics.average_precision(scores, is_damaged),
+        "precision_at_k": metrics.precision_at_k(scores, is_damaged, int(is_damaged.sum())),
+        "oa": accuracy_score(is_damaged, called),
+        "f1": f1_score(is_damaged, called),
+    }
     return {
         "run_id": facts.run_id,
         "method": facts.method,
         "n": len(scores),
         "n_not_assessed": n_hidden,
         "n_positive": int(is_damaged.sum()),
-        "auc": round(metrics.auc(scores, is_damaged), 4),
-        "ap": round(metrics.average_precision(scores, is_damaged), 4),
-        "precision_at_k": round(metrics.precision_at_k(scores, is_damaged, int(is_damaged.sum())), 4),
         "threshold": facts.threshold,
-        "oa": round(float(accuracy_score(is_damaged, called)), 4),
-        "f1": round(float(f1_score(is_damaged, called)), 4),
+        **{name: round(float(value), 4) for name, value in figures.items()},
     }
