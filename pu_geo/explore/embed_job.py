@@ -166,7 +166,7 @@ def _by_model(job: Job, facts: RunFacts) -> Embed:
     found = model_files.from_parts(*model_files.of_run(layout.run(facts.run_id)), facts.run_id)
     known = restore(found, best_device(), lambda name: maker_in(layout, facts.chip_set, name))
 
-    def fitted(model: RestoredModel, chip_set: str) -> tuple[RestoredModel, NDArray[np.uint8]]:
+    def fitted(model: RestoredModel, chip_set: str) -> tuple[RestoredModel, Chips]:
         return on_chips(model, read_array(layout.chips(chip_set)), chip_facts(layout, chip_set), facts.run_id)
 
     measured, _ = fitted(known, facts.chip_set)  # statistics are those of the chips that it knew

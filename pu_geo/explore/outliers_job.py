@@ -10,6 +10,7 @@ import shapely
 
 from pu_geo.analysis import assessability, neighbors, outliers
 from pu_geo.explore.outliers import Suspect
+from pu_geo.geo.vector.matching import overlaps
 from pu_geo.records import Facts, Ints, Singles
 from pu_geo.store import contents, labels, runs, store
 from pu_geo.store.contents import chip_facts, optical_chips
@@ -93,20 +94,12 @@ Pairs = dict[tuple[str, str], tuple[float | None, float | None]]
 
 def _overlapping(layout: Layout, ids: Sequence[str]) -> Pairs:
     """Return pairs of buildings with the share of the smaller outline that both cover."""
-    table = store.call(layout, contents.footprints)
-    wanted = set(ids)
-    kept = [i for i, building in enumerate(table.building_ids) if building in wanted]
-    outlines = shapely.from_wkb([table.wkb[i] for i in kept])
-    first, second = shapely.STRtree(outlines).query(outlines, predicate="intersects")
-    first, second = first[first < second], second[first < second]
-    common = shapely.area(shapely.intersection(outlines[first], outlines[second]))
-    share = common / np.maximum(np.minimum(shapely.area(outlines[first]), shapely.area(outlines[second])), 1e-12)
-    names = [table.building_ids[i] for i in kept]
-    return {
-        (names[a], names[b]): (round(float(one), 3), None)
-        for a, b, one in zip(first.tolist(), second.tolist(), share.tolist(), strict=True)
-        if one >= OVERLAP_FROM
-    }
+    there, wanted = store.call(layout, contents.all_outlines), set(ids)
+    names = [building for building in there if building in wanted]
+    outlines = shapely.from_wkb(np.array([there[building] for building in names], dtype=object))
+    first, second, _, shares = overlaps(outlines, None)
+    pairs = zip(first.tolist(), second.tolist(), shares.tolist(), strict=True)
+    return {(names[a], names[b]): (round(share, 3), None) for a, b, share in pairs if share >= OVERLAP_FROM}
 
 
 def _with_same_chips(job: Job, chip_set: str, ids: Sequence[str], close: Ints, pairs: Pairs) -> Pairs:

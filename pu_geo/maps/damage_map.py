@@ -48,12 +48,6 @@ WHY = {
     NOT_IN_RUN: "added after the run, which does not score them",
 }
 """Why a building is not assessed, for people."""
-_BINARY: Mapping[Class, str] = {
-    "confirmed": "damaged", "flagged": "damaged", "not_flagged": "not_flagged", "not_assessed": "not_assessed",
-}  # fmt: skip
-_TRIAGE: Mapping[Class, str] = {
-    "confirmed": "confirmed", "flagged": "flagged", "not_flagged": "below", "not_assessed": "not_assessed",
-}  # fmt: skip
 _OF_PEOPLE = (
     "damage_class",
     "label",
@@ -193,12 +187,12 @@ class DamageMap:
         return {
             "assessed": [not why for why in whys],
             "not_assessed_reason": [why or None for why in whys],
-            "damage_binary": [_BINARY[kind] for kind in classes],
+            "damage_binary": ["damaged" if kind in ("confirmed", "flagged") else kind for kind in classes],
             "score": scores,
             "score_type": [None if self.run is None else self.run.score_type] * n,
             "rank": ranks,
             "threshold": [self.limit.value] * n,
-            "triage": [_TRIAGE[kind] for kind in classes],
+            "triage": ["below" if kind == "not_flagged" else kind for kind in classes],
         }
 
     @cached_property

@@ -177,7 +177,7 @@ def _with_labels_at(layout: Layout, inputs: RunInputs, at_event: int) -> RunInpu
 
 def on_chips(
     restored: RestoredModel, chips: Chips, facts: Facts, name: str
-) -> tuple[RestoredModel, NDArray[np.uint8]]:  # fmt: skip
+) -> tuple[RestoredModel, Chips]:  # fmt: skip
     """Return a model for chips, and the bands of them that it takes; layers are found by their names.
 
     Args:
@@ -347,7 +347,7 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
 
 
 def _origin_words(
-    restored: RestoredModel, inputs: RunInputs, optical: NDArray[np.uint8], chips: Chips, is_federated: bool
+    restored: RestoredModel, inputs: RunInputs, optical: Chips, chips: Chips, is_federated: bool
 ) -> list[str]:  # fmt: skip
     """Return, in words, where the scores of a model come from that was not trained in a copy of this project."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title

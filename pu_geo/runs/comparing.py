@@ -339,7 +339,7 @@ def _rho_words(rho: float) -> str:
         return "unknown, since one run gives all buildings the same score"
     kinds = {
         0.9: "nearly the same order", 0.7: "much the same order", 0.4: "partly the same order", 0.1: "little in common",
-        -0.1: "nothing in common", -1.0: "opposite orders",
+        -0.0999: "nothing in common", -1.0: "opposite orders",
     }  # fmt: skip
     return f"{rho:.2f}: {next(words for low, words in kinds.items() if round(rho, 9) >= low)}"
 

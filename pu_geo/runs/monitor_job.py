@@ -101,7 +101,7 @@ class TrainingMonitor:
             temporary.write_bytes(png_of(picture))
         return name
 
-    def _read(self, rows: Ints) -> NDArray[np.uint8]:
+    def _read(self, rows: Ints) -> Chips:
         """Read a few chips, uint8 [M, C, H, W]."""
         return np.stack([np.asarray(self._chips[row]) for row in rows])
 
@@ -127,7 +127,7 @@ def can_draw() -> bool:
     return find_spec("cv2") is not None
 
 
-def contact_sheet(top: NDArray[np.uint8], bottom: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def contact_sheet(top: Chips, bottom: Chips) -> NDArray[np.uint8]:
     """Lay chips side by side under a title: the first ones in one row, the others below it, a pre chip above its post chip.
 
     Args:
