@@ -138,7 +138,7 @@ class HowMany:
         n_checks, n_damaged: random checks that count, and how many found damage.
         check_id: of the audit.
         run_id, run_name: the audited run, where the number is estimated by its audit; None and "" otherwise.
-        audit_state, audit_words: of the newest audit, see `random_audits.Answered`; empty without one.
+        audit_state: of the newest audit, see `random_audits.Answered`; empty without one.
         words: all of it in a sentence or two.
     """
 
@@ -153,7 +153,6 @@ class HowMany:
     check_id: str | None
     run_id: str | None
     audit_state: str
-    audit_words: str
     words: str
     run_name: str = ""
 
@@ -284,7 +283,6 @@ def _described(
         check.id if check else None,
         check.run_id if check and by == "audit" else None,
         newest_audit.state if newest_audit else "",
-        newest_audit.words if newest_audit else "",
         " ".join(filter(None, words)),
     )
 

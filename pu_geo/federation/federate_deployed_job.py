@@ -130,33 +130,31 @@ def federate_join(job: Job, federation: str, class_name: str) -> Facts:
     warnings = agreement.pixel_words(job.layout.folder.name, store.call(job.layout, contents.grid).gsd_m)
     for words in warnings:
         job.report(0.0, words, is_news=True)
-    part = _Reported(job, Part(own, class_name, held[class_name]))
+    part = _Reported(job, own, class_name, held[class_name])
     take_part(
-        invitation, membership.key_path(folder, part.part.row), part, report=part.say, is_cancelled=job.is_cancelled
+        invitation, membership.key_path(folder, part.row), part, report=part.say, is_cancelled=job.is_cancelled
     )  # fmt: skip
     return {"class_name": class_name, "rounds": part.n_answered, "warnings": warnings}
 
 
-class _Reported:
+class _Reported(Part):
     """A member whose job shows what it does."""
 
-    def __init__(self, job: Job, part: Part) -> None:
-        self.job, self.part = job, part
+    def __init__(self, job: Job, own: OwnData, class_name: str, types_from: str | None) -> None:
+        super().__init__(own, class_name, types_from)
+        self.job = job
         self.n_answered, self.share = 0, 0.0
         self._said = ""
 
     def reply(self, message: Message) -> Message:
-        found = self.part.reply(message)
+        found = super().reply(message)
         if message.kind == wire_job.ASK:
             self.n_answered += 1
-            self.share = message.round / (self.part.own.agreement.settings.rounds + 1)
+            self.share = message.round / (self.own.agreement.settings.rounds + 1)
             self.job.epoch(
                 {"epoch": message.round, "progress": self.share}
             )  # from the first one on the time left is counted
         return found
-
-    def note(self, message: Message) -> None:
-        self.part.note(message)
 
     def say(self, words: str) -> None:
         """Report what the connection does; the same words once."""

@@ -219,11 +219,13 @@ def on_map(layout: Layout, run: RunFacts, buildings: Population, threshold: floa
     given = [None if (event := taught_labels.get(building)) is None else event.label for building in ids]
     before = replace(buildings, answers=given).classes(threshold)
     is_federated = run.preset == FEDERATED
-    limits = _limits(names, scores, np.isin(before, _DAMAGED), taught, chosen, is_taught_elsewhere=is_federated)
+    n_typed = int((taught != SILENT).any(axis=1).sum())
+    limits = _limits(
+        names, scores, np.isin(before, _DAMAGED), taught, chosen, n_typed=n_typed, is_taught_elsewhere=is_federated
+    )
     scores[kind == "not_assessed"] = np.nan
     is_damaged = np.isin(kind, _DAMAGED)
     is_above = _above(scores, limits, is_ordinal=run.is_ordinal)
-    n_typed = int((taught != SILENT).any(axis=1).sum())
     attribute = _attribute_of(run)
     types = []
     for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True)):
@@ -248,7 +250,7 @@ def _attribute_of(run: RunFacts) -> str:
 
 def _limits(
     names: Sequence[str], scores: Floats, is_damaged: Bools, taught: Codes, chosen: Mapping[str, Threshold], *,
-    is_taught_elsewhere: bool,
+    n_typed: int, is_taught_elsewhere: bool,
 ) -> list[Threshold | None]:  # fmt: skip
     """Return the threshold of each type: the one that people chose, else one to start from.
 
@@ -259,9 +261,9 @@ def _limits(
     Args:
         is_damaged, taught: the buildings confirmed or flagged, and what is answered of them, as if no audit had answers:
             these judge the map and set nothing in it.
+        n_typed: buildings whose answers name or rule out some type.
         is_taught_elsewhere: where answers here do not suffice, as many get a type as have their highest score in it.
     """
-    n_typed = int((taught != SILENT).any(axis=1).sum())
     found: list[Threshold | None] = []
     for k, name in enumerate(names):
         n_named = int((taught[:, k] == YES).sum())

@@ -69,7 +69,7 @@ class TrainingMonitor:
             return {}
         held_out, others = scores[: self._n_held_out], scores[self._n_held_out :]
         unlabeled = others[self._is_judged]
-        some = self._unlabeled[:: self._step]
+        some = self._unlabeled[:: max(1, -(-len(self._unlabeled) // N_EMBEDDED))]  # one in so many is embedded
         embeddings = model.embed(np.asarray(self._inputs.plain_array[some]), self._gone(some))
         indicators = collapse.signs(
             held_out, unlabeled, embeddings, score_type=self._score_type,
@@ -84,11 +84,6 @@ class TrainingMonitor:
     def _gone(self, rows: Ints) -> Bools | None:
         """Return the missing views of some chips, bool [V, M]."""
         return None if self._is_missing is None else self._is_missing[:, rows]
-
-    @property
-    def _step(self) -> int:
-        """One in so many unlabeled chips is embedded."""
-        return -(-len(self._unlabeled) // N_EMBEDDED)
 
     def _sheet(self, scores: Singles, report: Facts) -> str:
         """Write the chips of the highest and of the lowest scores, int64 [U], as a picture; return its name."""
