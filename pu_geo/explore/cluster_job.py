@@ -6,6 +6,7 @@ import numpy as np
 
 from pu_geo.analysis import clustering, pupl
 from pu_geo.errors import TrainingError
+from pu_geo.explore.exploring import embeddings_of
 from pu_geo.records import Bools, Facts, Singles
 from pu_geo.store import labels, runs, store
 from pu_geo.store.job import Job
@@ -34,7 +35,7 @@ def cluster(job: Job, *, run_id: str, k: int = 0) -> Facts:
     with store.connect(job.layout) as db:
         facts = runs.find(db, run_id)
         pu = labels.pu_set(db, ids=runs.building_ids_of(job.layout, facts.run_id))
-    rows = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), np.float32)
+    rows = embeddings_of(job.layout, facts.run_id)
     n_clusters = k or pupl.usual_k(len(rows))
     if not 2 <= n_clusters <= len(rows):
         raise TrainingError(

@@ -15,6 +15,7 @@ from pu_geo.analysis import estimates, inspecting, ranker
 from pu_geo.answers import ranking
 from pu_geo.assessment import auditing
 from pu_geo.errors import ProjectError
+from pu_geo.explore.exploring import embeddings_of
 from pu_geo.records import Facts, Ints, PUSet, Singles
 from pu_geo.runs.training import to_learn_from
 from pu_geo.store import contents, decisions, feature_sets, labels, pseudo_positives, run_names, runs, store
@@ -201,15 +202,10 @@ def _rejected(acts: Sequence[Decision]) -> set[str]:
     return found
 
 
-@lru_cache(maxsize=4)
-def _rows(layout: Layout, run_id: str) -> Singles:
-    return np.asarray(runs.array(layout, run_id, "embeddings"), np.float32)
-
-
 @lru_cache(maxsize=3)
 def _gaps(layout: Layout, run_id: str, part_bytes: bytes, n_parts: int) -> Singles:
     """Return the distances to the centers of clusters; they stay the same where only answers or decisions are new."""
-    rows, part = _rows(layout, run_id), np.frombuffer(part_bytes, np.int64)
+    rows, part = embeddings_of(layout, run_id), np.frombuffer(part_bytes, np.int64)
     gaps = inspecting.cosine_gaps(rows, inspecting.directions(rows, part, n_parts))
     gaps[:, np.bincount(part, minlength=n_parts) == 0] = 2
     return gaps
@@ -219,7 +215,7 @@ def _orientation(layout: Layout, run_id: str, part: Ints, names: Sequence[str], 
     """Check as PUPL does whether positives lean to their cluster more than the unlabeled; None after a split or merge."""
     if list(names) != list(NAMES_OF_TWO) or not pu.is_positive.any() or pu.is_positive.all():
         return None
-    rows = _rows(layout, run_id)
+    rows = embeddings_of(layout, run_id)
     other, own = inspecting.directions(rows, part, 2)
     lean = rows @ (own - other)
     return bool(lean[pu.is_positive].mean() > lean[~pu.is_positive].mean() and (part == 0).any())
@@ -373,8 +369,7 @@ def split(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analy
         ProjectError: if there is no such cluster, or its embeddings coincide.
     """
     rows = inspected.rows_of(name)
-    embeddings = np.asarray(runs.array(layout, run_id, "embeddings"), np.float32)[rows]
-    side = inspecting.split_in_two(embeddings) if len(rows) > 1 else np.zeros(len(rows), np.int64)
+    side = inspecting.split_in_two(embeddings_of(layout, run_id)[rows]) if len(rows) > 1 else np.zeros(len(rows), np.int64)
     if len(np.unique(side)) < 2:
         raise ProjectError(f"Cluster {name} cannot be split: its chips look the same.", "Leave it whole.", kind="cluster")
     into = _free(inspected, f"{name}a"), _free(inspected, f"{name}b")

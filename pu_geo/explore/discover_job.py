@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from pu_geo.runs.inputs_job import RunInputs, read_inputs
 from pu_geo.store import damage_types, discoveries, store
 from pu_geo.store.discoveries import NO_GROUP
 from pu_geo.store.job import Job
-from pu_geo.store.layout import RCF, write_json
+from pu_geo.store.layout import RCF, read_json, write_json
 from pu_geo.store.store import now
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
@@ -150,7 +149,7 @@ def _id_of(job: Job) -> str:
     """Return the id of the job's discovery, the same one after a restart."""
     if not (job.folder / NOTE).exists():
         write_json(job.folder / NOTE, {"discovery": discoveries.new_id()})
-    return str(json.loads((job.folder / NOTE).read_text(encoding="utf-8"))["discovery"])
+    return str(read_json(job.folder / NOTE)["discovery"])
 
 
 def _stored_before(job: Job) -> Facts | None:

@@ -61,7 +61,7 @@ def embed(job: Job, *, run_id: str, settings: Facts | None = None) -> Facts:
     with store.connect(job.layout) as db:
         facts, newest = runs.find(db, run_id), contents.latest_chip_set(db)
         pu = labels.pu_set(db, ids=runs.building_ids_of(job.layout, facts.run_id))
-    known = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), dtype=np.float32)
+    known = exploring.embeddings_of(job.layout, facts.run_id)
     before = exploring.picture(job.layout, facts.run_id)
     made = before if before and settings is None else _wanted(UmapSettings(**(settings or {})), pu)
     path = job.layout.run(facts.run_id) / "umap.npy"
@@ -149,7 +149,7 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: Ints) -> Singles
         raise ModelError(f"{other[0].partition(': ')[0]}.", _ANEW, kind="bands")
     embed = (_by_ranker if facts.method == RANKER_NAME else _by_model)(job, facts)
     tried = np.unique(np.linspace(0, own[0] - 1, ROWS_TRIED).astype(np.int64))
-    stored = np.asarray(runs.array(layout, facts.run_id, "embeddings"), np.float32)[tried]
+    stored = exploring.embeddings_of(layout, facts.run_id)[tried]
     both = neighbors.unit_rows(embed(facts.chip_set, tried)) * neighbors.unit_rows(stored)
     cosine = float(np.median(both.sum(axis=1)))
     if not cosine >= LEAST_COSINE:

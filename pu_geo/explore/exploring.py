@@ -139,9 +139,14 @@ def projection_of(layout: Layout, run_id: str, wanted: Kind = "UMAP") -> tuple[K
     return "UMAP", "-".join(str(each) for each in (place, *(path.stat().st_mtime_ns for path in files if path.is_file())))
 
 
+def embeddings_of(layout: Layout, run_id: str) -> Singles:
+    """Return the embeddings of a run, float32 [N, D]. Raises ProjectError if it has none."""
+    return np.asarray(runs.array(layout, run_id, "embeddings"), np.float32)
+
+
 @lru_cache(maxsize=4)
 def _pca(layout: Layout, run_id: str) -> Singles:
-    return projection.pca_2d(np.asarray(runs.array(layout, run_id, "embeddings"), dtype=np.float32))
+    return projection.pca_2d(embeddings_of(layout, run_id))
 
 
 def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | None:

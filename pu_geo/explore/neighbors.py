@@ -12,6 +12,7 @@ import numpy as np
 from pu_geo.analysis import neighbors
 from pu_geo.answers import labeling
 from pu_geo.errors import ProjectError
+from pu_geo.explore.exploring import embeddings_of
 from pu_geo.records import LabelOp, Singles, rows_of
 from pu_geo.store import chosen as choices
 from pu_geo.store import labels, runs, store
@@ -34,7 +35,7 @@ class Alike:
 @lru_cache(maxsize=2)
 def _rows(layout: Layout, run_id: str) -> Singles:
     """Return unit embeddings of a run, float32 [N, D]."""
-    return neighbors.unit_rows(np.asarray(runs.array(layout, run_id, "embeddings")))
+    return neighbors.unit_rows(embeddings_of(layout, run_id))
 
 
 def like(

@@ -9,6 +9,7 @@ import numpy as np
 import shapely
 
 from pu_geo.analysis import assessability, neighbors, outliers
+from pu_geo.explore.exploring import embeddings_of
 from pu_geo.explore.outliers import Suspect
 from pu_geo.geo.vector.matching import overlaps
 from pu_geo.records import Facts, Ints, Singles
@@ -43,7 +44,7 @@ def find_outliers(job: Job, *, run_id: str) -> Facts:
     ids = runs.building_ids_of(job.layout, facts.run_id)
     job.report(0.05, "neighbors of each chip")
     rows = _with_a_picture(job.layout, facts.chip_set, ids)
-    unit = neighbors.unit_rows(np.asarray(runs.array(job.layout, facts.run_id, "embeddings"))[rows])
+    unit = neighbors.unit_rows(embeddings_of(job.layout, facts.run_id)[rows])
     n_near = min(N_NEIGHBORS, len(unit))
     near, distances = neighbors.nearest_of_each(unit, n_near) if n_near > 1 else _NONE
     job.stop_if_cancelled()

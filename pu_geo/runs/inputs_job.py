@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -34,7 +33,7 @@ from pu_geo.store import (
 )
 from pu_geo.store.contents import chip_facts, optical_chips
 from pu_geo.store.damage_types import DamageTypes
-from pu_geo.store.layout import RCF, Layout, read_array, write_json
+from pu_geo.store.layout import RCF, Layout, read_array, read_json, write_json
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
@@ -305,7 +304,7 @@ def _pinned(begun: Path, newest: Facts) -> Facts:
     """Return the label event and the decision that a training began with; note them where the training begins now."""
     note = begun / BEGAN_WITH
     if note.exists():
-        facts: Facts = json.loads(note.read_text(encoding="utf-8"))
+        facts: Facts = read_json(note)
         if facts["chip_set"] == newest["chip_set"]:
             return facts
         events.append(

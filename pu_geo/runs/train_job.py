@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +28,7 @@ from pu_geo.runs.torchrun_job import n_devices, train_on
 from pu_geo.store import feature_sets, runs, store, training_times
 from pu_geo.store.contents import chip_facts
 from pu_geo.store.job import Job
-from pu_geo.store.layout import RCF, write_json
+from pu_geo.store.layout import RCF, read_json, write_json
 from pu_geo.store.store import now
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.distributed import ALONE, Ranks, leave
@@ -254,7 +253,7 @@ def _run_id(job: Job, method: str) -> str:
 
 def _noted_run_id(job: Job) -> str | None:
     note = job.folder / RUN_NOTE
-    return str(json.loads(note.read_text(encoding="utf-8"))["run_id"]) if note.exists() else None
+    return str(read_json(note)["run_id"]) if note.exists() else None
 
 
 def stored_before(job: Job) -> Facts | None:
