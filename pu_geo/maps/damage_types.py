@@ -223,24 +223,21 @@ def on_map(layout: Layout, run: RunFacts, buildings: Population, threshold: floa
     limits = _limits(
         names, scores, np.isin(before, _DAMAGED), taught, chosen, n_typed=n_typed, is_taught_elsewhere=is_federated
     )
-    scores[kind == "not_assessed"] = np.nan
-    is_damaged = np.isin(kind, _DAMAGED)
-    is_above = _above(scores, limits, is_ordinal=run.is_ordinal)
-    attribute = _attribute_of(run)
-    types = []
-    for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True)):
-        own, is_open = answers[:, k], is_damaged & (answers[:, k] == SILENT)
-        is_by_score = is_open & is_above[:, k]
-        state = np.full(len(ids), "no", dtype="<U7")
-        state[(kind == "not_assessed") | (is_open & (np.isnan(scores[:, k]) | (limits[k] is None)))] = "unknown"
-        state[is_by_score | (own == YES)] = "yes"
-        types.append(
-            TypeOnMap(
-                name, column, limits[k], scores[:, k], own, state.tolist(), is_by_score, is_open & ~np.isnan(scores[:, k]),
-                int((taught[:, k] == YES).sum()), int((taught[:, k] == NO).sum()), n_typed, attribute,
-            )
-        )  # fmt: skip
-    return TypesOnMap(ids, tuple(types), run.is_ordinal, attribute, is_federated)
+    is_hidden = (kind == "not_assessed")[:, None]
+    scores[is_hidden[:, 0]] = np.nan
+    is_open = np.isin(kind, _DAMAGED)[:, None] & (answers == SILENT)
+    is_by_score = is_open & _above(scores, limits, is_ordinal=run.is_ordinal)
+    is_unknown = is_hidden | (is_open & (np.isnan(scores) | np.array([one is None for one in limits])))
+    states = np.where(is_by_score | (answers == YES), "yes", np.where(is_unknown, "unknown", "no"))
+    n_named, n_ruled_out = ((taught == code).sum(axis=0).tolist() for code in (YES, NO))
+    types = tuple(
+        TypeOnMap(
+            name, column, limits[k], scores[:, k], answers[:, k], states[:, k].tolist(), is_by_score[:, k],
+            is_open[:, k] & ~np.isnan(scores[:, k]), n_named[k], n_ruled_out[k], n_typed, _attribute_of(run),
+        )
+        for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True))
+    )  # fmt: skip
+    return TypesOnMap(ids, types, run.is_ordinal, _attribute_of(run), is_federated)
 
 
 def _attribute_of(run: RunFacts) -> str:

@@ -123,7 +123,9 @@ def test_a_model_of_chips_finds_its_layers_by_their_names(once: Once, tmp_path: 
         applied(other, once.paths[0], "date")
     change_facts(other, lambda facts: facts["views"][4].update(name="radar", when="post"))
     change_facts(other, lambda facts: facts["view_missing"].update(radar=facts["view_missing"].pop("sar-post")))
-    with pytest.raises(ModelError, match=r"sar-post \(post, 2 bands\), dsm \(no date, 1 band\); the .*radar \(post, 2 bands\)"):
+    with pytest.raises(
+        ModelError, match=r"sar-post \(post, 2 bands\), dsm \(no date, 1 band\); the .*radar \(post, 2 bands\)"
+    ):
         applied(other, once.paths[0], "name")
 
 
