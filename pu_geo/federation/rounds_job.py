@@ -191,10 +191,12 @@ def _round(job: Job, agreement: Agreement, transport: Transport, number: int, le
         else:
             answers[row] = answer
     is_counted = len(answers) >= agreement.quorum and not _never(agreement, folder, number, answers)
+    # Where noise hides members, their losses would tell of their chips.
+    losses = [float(answer.facts["loss"]) for answer in answers.values() if agreement.privacy.kind != "local"]
     after = _step(agreement, folder, number, learner, answers) if is_counted else learner
     found = Round(
-        number, now(), list(answers), [row for row in asks if row not in came], refused, _loss(agreement, answers),
-        _cosines(after.class_vectors), is_counted,
+        number, now(), list(answers), [row for row in asks if row not in came], refused,
+        sum(losses) / len(losses) if losses else None, _cosines(after.class_vectors), is_counted,
     )  # fmt: skip
     federations.append_round(folder, found)
     if is_counted:
@@ -226,13 +228,6 @@ def _never(agreement: Agreement, folder: Path, number: int, answers: Iterable[in
         return []
     took_part = {row for one in federations.rounds(folder) if one.number < number for row in one.taking_part}
     return [name for row, name in enumerate(agreement.classes) if row not in took_part.union(answers)]
-
-
-def _loss(agreement: Agreement, answers: Mapping[int, Message]) -> float | None:
-    """Return the mean loss; None where nobody took part, or noise hides members, whose losses would tell of their chips."""
-    if not answers or agreement.privacy.kind == "local":
-        return None
-    return sum(float(answer.facts["loss"]) for answer in answers.values()) / len(answers)
 
 
 def _step(agreement: Agreement, folder: Path, number: int, learner: Learner, answers: Mapping[int, Message]) -> Learner:

@@ -104,7 +104,14 @@ def build_own_map(
     given = _checked_scores(scores, len(pu.building_ids))
     is_flagged = runs.written(given) >= limit
     if limit != threshold:
-        _check_decimals(int((given >= threshold).sum()), int(is_flagged.sum()), len(given))
+        n, n_given, n_written = len(given), int((given >= threshold).sum()), int(is_flagged.sum())
+        if abs(n_given - n_written) > max(1, MOST_FLAGGED_BY_ROUNDING * n):
+            raise PuGeoError(
+                f"{n_given:,} of {n:,} scores reach the threshold, and {n_written:,} do once they are written with 4 "
+                "decimals, as in every map.",
+                "Spread the scores over 0..1, such as by ranks: scipy.stats.rankdata(scores) / len(scores), the threshold "
+                "likewise.",
+            )
     silent = assessability.groups_without_answers(chips, pu.is_positive, pu.is_not_damaged, is_flagged)
     why = assessability.by_building(pu.building_ids, assessability.reasons(chips, silent))
     there = store.call(layout, contents.building_ids)
@@ -116,18 +123,6 @@ def check_threshold(threshold: float) -> None:
     """Refuse what is no score."""
     if not 0 <= threshold <= 1:
         raise PuGeoError(f"The threshold is {threshold}; scores lie between 0 and 1.", "Choose a value in between.")
-
-
-def _check_decimals(n_given: int, n_written: int, n: int) -> None:
-    """Refuse a threshold of more than 4 decimals among scores so close to each other that 4 decimals flag others."""
-    if abs(n_given - n_written) > max(1, MOST_FLAGGED_BY_ROUNDING * n):
-        raise PuGeoError(
-            f"{n_given:,} of {n:,} scores reach the threshold, and {n_written:,} do once they are written with 4 "
-            "decimals, as in "
-            "every map.",
-            "Spread the scores over 0..1, such as by ranks: scipy.stats.rankdata(scores) / len(scores), the threshold "
-            "likewise.",
-        )
 
 
 def _checked_scores(scores: NDArray[np.floating], n: int) -> Singles:
@@ -175,7 +170,10 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
         **_audited(results, people["label"], audit),
         **people,
         **damage_types.columns(shown.types),
-        "discovered_type": _guesses(ids, results["triage"], people["label"], guessed),
+        "discovered_type": [  # by a machine: not of what was not assessed, or not damaged
+            None if how == "not_assessed" or label == LABEL_NAMES["not_damaged"] else guessed.get(building)
+            for building, how, label in zip(ids, results["triage"], people["label"], strict=True)
+        ],
         **districts(layout, table),
         **shifts(layout, table, scenes),
         "audit_weight": _weights(ids, shown, audit),
@@ -244,15 +242,6 @@ def _audited(results: Mapping[str, Sequence[Any]], label: Sequence[object], audi
         for triage, score in zip(results["triage"], scores, strict=True)
     ]
     return columns
-
-
-def _guesses(
-    ids: Sequence[str], triage: Sequence[object], label: Sequence[object], guessed: Mapping[str, str]
-) -> list[object]:
-    """Return the named group that a machine put each building into; None where it was not assessed or not damaged."""
-    rows = zip(ids, triage, label, strict=True)
-    none = LABEL_NAMES["not_damaged"]
-    return [None if how == "not_assessed" or name == none else guessed.get(building) for building, how, name in rows]
 
 
 def _weights(ids: Sequence[str], shown: maps.DamageMap, audit: Facts | None) -> list[object]:

@@ -78,7 +78,9 @@ def apply_model(job: Job, *, path: str) -> Facts:
         is_federated = is_of_federation_here(layout, found)
         trained_on = None if is_federated else _of_copy(job, restored)
         if is_federated:
-            inputs = _with_labels_at(layout, inputs, int(there["at_event"]))
+            # labels that were given since had no part in it
+            pu = store.call(layout, labels.pu_set, at=int(there["at_event"]), ids=inputs.pu.building_ids)
+            inputs = replace(inputs, pu=pu if inputs.is_hidden is None else pu.without(inputs.is_hidden))
         inputs = trained_on or replace(inputs, is_accepted=None).without(
             feature_sets.lacks_all(_views_learned(restored), facts)
         )
@@ -102,7 +104,7 @@ def apply_model(job: Job, *, path: str) -> Facts:
         settings=asdict(restored.settings),
         device=name_of(best_device()),
         types=restored.types,
-        types_from=_types_from(restored),
+        types_from=printable(named, 100) if restored.types and isinstance(named := there.get("types_from"), str) else None,
         is_ordinal=restored.is_ordinal,
         views=_views_learned(restored),
         federation=_federation(found),
@@ -167,12 +169,6 @@ def is_of_federation_here(layout: Layout, found: Model) -> bool:
     except ModelError:  # none there, or a damaged one
         return False
     return all(own[part] == card[part] for part in ("sha256", "learned_from"))
-
-
-def _with_labels_at(layout: Layout, inputs: RunInputs, at_event: int) -> RunInputs:
-    """Return inputs with the labels that a model learned from: those given since had no part in it."""
-    pu = store.call(layout, labels.pu_set, at=at_event, ids=inputs.pu.building_ids)
-    return replace(inputs, pu=pu if inputs.is_hidden is None else pu.without(inputs.is_hidden))
 
 
 def on_chips(
@@ -295,12 +291,6 @@ def _answers(job: Job, restored: RestoredModel, chips: Chips, name: str, facts: 
     if not all(np.isfinite(each).all() for each in (scores, embeddings, type_scores) if each is not None):
         raise model_files.refusal(name, "gives some buildings scores that are no finite numbers")
     return {"scores": scores, "embeddings": embeddings, runs.TYPE_SCORES: type_scores}
-
-
-def _types_from(restored: RestoredModel) -> str | None:
-    """Return where a model's damage types were learned from, as its card says; None without types."""
-    named = restored.card["learned_from"].get("types_from")
-    return printable(named, 100) if restored.types and isinstance(named, str) else None
 
 
 def _views(job: Job, bank: Maker, restored: RestoredModel, chips: Chips, path: Path, facts: Facts) -> NDArray[np.float16]:

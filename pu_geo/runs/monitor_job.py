@@ -79,7 +79,9 @@ class TrainingMonitor:
         if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):
             alarms = [alarm.as_mapping() for alarm in collapse.alarms(indicators)]
             found |= {"alarms": alarms} if alarms else {}
-        return {"look": self._sheet(unlabeled, report), **found} if can_draw() else found
+        return (
+            {"look": self._sheet(unlabeled, report), **found} if find_spec("cv2") else found
+        )  # a machine that only trains may lack OpenCV
 
     def _gone(self, rows: Ints) -> Bools | None:
         """Return the missing views of some chips, bool [V, M]."""
@@ -115,11 +117,6 @@ def curve_of(job: Job) -> list[Facts]:
     """Return every epoch's report of a job, see `events.curve`."""
     reports = events.curve(events.read(job.folder))
     return [{name: value for name, value in event.items() if name not in ("at", "event")} for event in reports]
-
-
-def can_draw() -> bool:
-    """Return whether OpenCV is here; a machine that only trains may lack it."""
-    return find_spec("cv2") is not None
 
 
 def contact_sheet(top: Chips, bottom: Chips) -> NDArray[np.uint8]:

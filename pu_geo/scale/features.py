@@ -42,11 +42,15 @@ def transform(
         JobError, PuGeoError, JobCancelled: see `shards.run`.
     """
     folder, project = shards.folder_of(cluster.folder), cluster.folder.parents[1]
+    kept = ""
+    if masks is not None:
+        kept = f"masks-{hashlib.sha256(np.packbits(masks).tobytes()).hexdigest()[:16]}.npy"
+        write_array(folder / kept, masks)
     sha256 = sha256_of(chips)  # chips that are cut again may be the same, and have another time
     spec = {
         "chips": str(chips.relative_to(project)), "sha256": sha256, "n_bands": n_bands, "n_views": len(out),
         "seed": seed, "maker": inputs.write(folder, "maker", maker.state(), maker.facts()),
-        "masks": "" if masks is None else _written_masks(masks, folder), "shards": str(folder.relative_to(project)),
+        "masks": kept, "shards": str(folder.relative_to(project)),
     }  # fmt: skip
 
     def take(shard: shards.Shard, arrays: shards.Arrays) -> None:
@@ -71,12 +75,6 @@ def describe(spec: Facts, start: int, stop: int, is_cancelled: Callable[[], bool
         chips, spec["n_views"], seed=spec["seed"], device=best_device(), first=start, is_cancelled=is_cancelled, masks=masks
     )
     return {"features": found}
-
-
-def _written_masks(masks: Bools, folder: Path) -> str:
-    path = folder / f"masks-{hashlib.sha256(np.packbits(masks).tobytes()).hexdigest()[:16]}.npy"
-    write_array(path, masks)
-    return path.name
 
 
 @lru_cache(maxsize=2)
