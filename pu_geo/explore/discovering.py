@@ -10,7 +10,7 @@ from itertools import chain, zip_longest
 
 import numpy as np
 
-from pu_geo import jobs
+from pu_geo import jobs, wording
 from pu_geo.errors import ProjectError
 from pu_geo.records import DAMAGE_CLASSES, Facts
 from pu_geo.runs import training
@@ -18,7 +18,6 @@ from pu_geo.store import chosen, discoveries, grades, labels, population, store
 from pu_geo.store.decisions import checked_name
 from pu_geo.store.discoveries import Discovery, Review
 from pu_geo.store.layout import Layout
-from pu_geo.wording import day_and_time
 
 N_SEEDS = 3
 _READINGS = {"memberships": "NCL's head of new clusters", "embeddings": "k-means on NCL's embeddings"}
@@ -109,7 +108,7 @@ def number_words(found: Proposal) -> str:
     else:
         words = f"{number} groups were asked for; the embeddings suggest {suggested}"
     close = [k for k, value in curve.items() if k != suggested and value > curve[suggested] - _CLOSE]
-    words += f", yet {_or(close)} would separate them as clearly" if close else ""
+    words += f", yet {wording.listed(list(map(str, close)))} would separate them as clearly" if close else ""
     agree = facts["adjusted_rand"]
     agreement = (
         "" if agree is None else f" Two trainings agree {agree:.0%} beyond chance on which buildings belong together."
@@ -128,10 +127,6 @@ def reading_words(found: Proposal) -> str:
     return f"{words}: they change less from training to training than those from {_READINGS[other]} ({values})."
 
 
-def _or(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:-1])) + (" or " if len(numbers) > 1 else "") + str(numbers[-1])
-
-
 def why_not(layout: Layout) -> str | None:
     """Return why no discovery can start yet, in words, or None."""
     return training.why_not(layout, "ncl")
@@ -147,7 +142,9 @@ def start(layout: Layout, *, n_groups: int | None = None, n_seeds: int = N_SEEDS
 def titles(layout: Layout) -> dict[str, str]:
     """Return all discoveries, newest first: id -> what people read."""
     found = discoveries.all_facts(layout)
-    return {str(facts["discovery"]): f"{facts['n_groups']} groups, {day_and_time(facts['made_at'])}" for facts in found}
+    return {
+        str(facts["discovery"]): f"{facts['n_groups']} groups, {wording.day_and_time(facts['made_at'])}" for facts in found
+    }
 
 
 def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = None) -> Proposal:

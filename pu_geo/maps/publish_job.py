@@ -102,5 +102,5 @@ def _compare(job: Job, folder: Path, number: int, damage_map: DamageMap) -> int 
     if not before:
         return None
     rows = changes_job.changes_since(job.layout, before[-1], damage_map)
-    changes_job.write_changes(folder, rows)
+    changes_job.write(folder / "changes.csv", changes_job.CHANGE, rows)
     return len({row["building_id"] for row in rows})

@@ -342,7 +342,14 @@ def _origin_words(
     """Return, in words, where the scores of a model come from that was not trained in a copy of this project."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
     if is_federated:
-        return [*_absence_words(there), _federated_words(there["federation"], title)]
+        federation = there["federation"]
+        held = ", ".join(map(printable, federation["classes_here"]))
+        return [
+            *_absence_words(there),
+            f"{title} trained this model together with other projects, in the federation "
+            f"{printable(federation.get('title'))}: the buildings here taught it {held}, and nobody here has checked what "
+            "taught it the other classes. Audit the map before you use it.",
+        ]
     learned = chips if restored.bank is None else optical  # see `chips_learned`
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(learned)
     where = "these same buildings" if is_same else "another set of buildings"
@@ -368,18 +375,6 @@ def _other_here(job: Job, restored: RestoredModel, chips: Chips, inputs: RunInpu
     facts = chip_facts(job.layout, inputs.chip_set)
     lacks = feature_sets.words_of_missing(_views_learned(restored), lacking(restored, facts))
     return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacks])]
-
-
-def _federated_words(federation: Facts, title: str) -> str:
-    """Return what a person should know of a model that this project trained together with others."""
-    classes = federation.get("classes_here")
-    held = ", ".join(printable(name) for name in classes) if isinstance(classes, list) else "some classes"
-    return (
-        f"{title} trained this model together with other projects, in the federation "
-        f"{printable(federation.get('title'))}: the buildings "
-        f"here taught it {held}, and nobody here has checked what taught it the other classes. Audit the map before you "
-        "use it."
-    )
 
 
 def _absence_words(there: Facts) -> list[str]:

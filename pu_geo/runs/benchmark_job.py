@@ -237,13 +237,6 @@ class _Draw:
         kind = _VIEWS[self.setting.augmentation]
         return bank.transform(chips, rcf.RcfSettings().n_views, seed=self.seed, device=self.device, augmentation=kind)
 
-    def true_class_prior(self) -> float | None:
-        """Return the share of positives among the unlabeled, where papers give it to methods: in case-control settings."""
-        unlabeled = self.drawn.unlabeled
-        if not self.setting.is_case_control or (self.data.classes[unlabeled] == UNKNOWN_CLASS).any():
-            return None
-        return float(self.truth[unlabeled].mean())
-
     def ranked(self) -> tuple[Singles, Bools]:
         """Return scores of the test chips by the instant ranker, and the ones called positive: as many as are estimated."""
         views, test = self.features
@@ -258,9 +251,10 @@ class _Draw:
     def trained(self, method: str, preset: str, overrides: Overrides) -> tuple[Singles, Bools]:
         """Return scores of the test chips by a method of the catalog, and the ones it calls positive."""
         settings = _settings_of(method, preset, overrides)
-        prior = self.true_class_prior()
-        if prior is not None and getattr(settings, "class_prior", None) == 0:
-            settings = replace(settings, class_prior=prior)
+        unlabeled = self.drawn.unlabeled
+        is_known = self.setting.is_case_control and not (self.data.classes[unlabeled] == UNKNOWN_CLASS).any()
+        if is_known and getattr(settings, "class_prior", None) == 0:  # papers give it to methods
+            settings = replace(settings, class_prior=float(self.truth[unlabeled].mean()))
         inputs: FeatureViews | ChipImages
         if settings.backbone == "features":
             views, test = self.features

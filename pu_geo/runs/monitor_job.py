@@ -79,9 +79,9 @@ class TrainingMonitor:
         if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):
             alarms = [alarm.as_mapping() for alarm in collapse.alarms(indicators)]
             found |= {"alarms": alarms} if alarms else {}
-        return (
-            {"look": self._sheet(unlabeled, report), **found} if find_spec("cv2") else found
-        )  # a machine that only trains may lack OpenCV
+        if find_spec("cv2") is None:  # a machine that only trains may lack OpenCV
+            return found
+        return {"look": self._sheet(unlabeled, report), **found}
 
     def _gone(self, rows: Ints) -> Bools | None:
         """Return the missing views of some chips, bool [V, M]."""
