@@ -57,6 +57,7 @@ def evaluate(layout: Layout, run_id: str, *, field: str, positive: Sequence[str]
         "auc": metrics.auc(scores, is_damaged),
         "ap": metrics.average_precision(scores, is_damaged),
         "precision_at_k": metrics.precision_at_k(scores, is_damaged, int(is_damaged.sum())),
+        "threshold": facts.threshold,
         "oa": accuracy_score(is_damaged, called),
         "f1": f1_score(is_damaged, called),
     }
@@ -66,6 +67,5 @@ def evaluate(layout: Layout, run_id: str, *, field: str, positive: Sequence[str]
         "n": len(scores),
         "n_not_assessed": n_hidden,
         "n_positive": int(is_damaged.sum()),
-        "threshold": facts.threshold,
         **{name: round(float(value), 4) for name, value in figures.items()},
     }
