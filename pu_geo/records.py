@@ -40,6 +40,14 @@ DAMAGE_CLASSES: tuple[DamageClass, ...] = (
 )  # what an export calls a grade, the worst first
 NOT_GRADED = "damaged_not_graded"  # class in exports of a building that people marked damaged without a grade
 MAX_GRADE, MAX_GRADES = 40, 6  # characters of a grade's id and name; grades of a project, one a key from 4 to 9
+Facts = Mapping[str, Any]
+"""Plain values by name, as JSON has them."""
+Bools = NDArray[np.bool_]
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Singles = NDArray[np.float32]
+Chips = NDArray[np.uint8]
+"""[N, C, size, size]."""
 Affine6 = tuple[float, float, float, float, float, float]
 BandTriple = tuple[int, int, int]
 
@@ -47,6 +55,12 @@ NOT_IN_RUN = "not_in_run"  # why a building that was added after a run is not as
 DEFAULT_METHOD = "propagation"
 """What is trained where nobody chooses, and whose map is shown where nobody chose, published or audited one: ahead of the
 linear ranker, or level with it, on every set that was measured (docs/tables.md)."""
+
+
+def rows_of(ids: Sequence[str], among: Sequence[str]) -> Ints:
+    """Return the place of each building among others, int64 [n]; -1 where it is not one of them."""
+    row = {building: place for place, building in enumerate(among)}
+    return np.array([row.get(building, -1) for building in ids], np.int64)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from pu_geo.answers.random_checks import Check
 from pu_geo.assessment import random_audits
 from pu_geo.assessment.random_audits import Answered
 from pu_geo.errors import PuGeoError
+from pu_geo.records import Facts, Floats
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import analysts, contents, labels, run_names, runs, store
 from pu_geo.store.labels import Moment
@@ -110,9 +111,7 @@ def _view(
     )
 
 
-def _left_by_the_search(
-    fitted: Calibration, scores: NDArray[np.float64], answers: NDArray[np.int8], total: Estimate
-) -> Calibration:
+def _left_by_the_search(fitted: Calibration, scores: Floats, answers: NDArray[np.int8], total: Estimate) -> Calibration:
     """Lower chances of damage by what a search found since the audit: of those still open, fewer are damaged."""
     if total.value is None or total.low is None or total.high is None:
         return fitted
@@ -139,7 +138,7 @@ class HowMany:
         n_checks, n_damaged: random checks that count, and how many found damage.
         check_id: of the audit.
         run_id, run_name: the audited run, where the number is estimated by its audit; None and "" otherwise.
-        audit_state, audit_words: of the newest audit, see `random_audits.Answered`; empty without one.
+        audit_state: of the newest audit, see `random_audits.Answered`; empty without one.
         words: all of it in a sentence or two.
     """
 
@@ -154,11 +153,10 @@ class HowMany:
     check_id: str | None
     run_id: str | None
     audit_state: str
-    audit_words: str
     words: str
     run_name: str = ""
 
-    def as_mapping(self) -> dict[str, Any]:
+    def as_mapping(self) -> Facts:
         """Return plain values for exports: {"N", "n", "x", "confirmed", "estimate", "low", "high", "not_covered",
         "not_assessed", "method", "run_id", "words", "audit_state"}; the estimate and its bounds are None where there is not
         enough to estimate."""
@@ -231,7 +229,7 @@ def _how_many(
         total = audit.estimate_total(done.sample, done.answers, confidence=CONFIDENCE)
         of_audit = of_audit or total
         if total.is_enough:
-            return _described("audit", layout, check.chip_set, done, total, newest_audit, ids, known, check_id)
+            return _described("audit", layout, check.chip_set, done, total, newest_audit, ids, known, check)
     if chip_set is None:
         nothing = Estimate(None, None, None, "not enough: no chips were cut yet. Cut chips on the Imagery page.")
         return _described("none", layout, None, None, of_audit or nothing, newest_audit, ids, known, None)
@@ -249,35 +247,28 @@ def _how_many(
 
 def _described(
     basis: Literal["audit", "queue", "none"], layout: Layout, chip_set: str | None, done: Answered | None, total: Estimate,
-    newest_audit: Answered | None, ids: Sequence[str], known: Mapping[str, str], check_id: str | None,
+    newest_audit: Answered | None, ids: Sequence[str], known: Mapping[str, str], check: Check | None,
 ) -> HowMany:  # fmt: skip
     """Add the footprints that the sample's chip set does not know, and put it into words."""
     covered: Sequence[str] = chip_facts(layout, chip_set)["building_ids"] if chip_set else ()
-    others: list[str | None] = []
-    if ids != covered:  # else nothing of very many
-        others = [known.get(building) for building in set(ids).difference(covered)]
-    n_known = sum(label in ("positive", "not_damaged") for label in others)
-    n = n_known + (int((done.answers != audit.NOT_ASSESSABLE).sum()) if done else 0)
-    n_not_assessed = 0
-    if chip_set and done:
-        here = set(ids)
-        rows = np.flatnonzero(done.answers == audit.NOT_ASSESSABLE).tolist()
-        n_not_assessed = sum(covered[row] in here and covered[row] not in known for row in rows)
+    answers = done.answers if done else np.zeros(0, np.int8)
+    others = [known.get(building) for building in set(ids).difference(covered)]
+    hidden = [covered[row] for row in np.flatnonzero(answers == audit.NOT_ASSESSABLE).tolist()]
+    n = len(answers) - len(hidden) + others.count("positive") + others.count("not_damaged")
+    n_not_assessed = len(set(ids).intersection(hidden).difference(known))
     n_not_covered, confirmed = others.count(None), list(map(known.get, ids)).count("positive")
     if total.value is not None and total.low is not None and total.high is not None:
         more = others.count("positive")
         total = Estimate(total.value + more, total.low + more, total.high + more, total.words)
-    is_all = done is not None and not (done.answers == audit.OPEN).any() and not n_not_covered
+    is_all = done is not None and not (answers == audit.OPEN).any() and not n_not_covered
     n_checks = done.n_counted if done and basis != "none" else 0
     by: Literal["all", "audit", "queue", "none"] = "all" if is_all else basis
     words = [_headline(by, total, confirmed, n, n_not_assessed, n_checks, has_audit=newest_audit is not None)]
     if n_not_assessed and by in ("audit", "queue"):
         others_are = "1 more is" if n_not_assessed == 1 else f"{n_not_assessed:,} more are"
         words.append(f"{others_are} not assessed and not in this number.")
-    if newest_audit and newest_audit.state != "finished":
-        words.append(newest_audit.words)
-    elif newest_audit and newest_audit.frame:
-        words.append(newest_audit.frame)
+    if newest_audit:
+        words.append(newest_audit.frame if newest_audit.state == "finished" else newest_audit.words)
     if n_not_covered and by in ("audit", "queue"):
         words.append(f"{n_not_covered:,} footprints without an answer are not in it: no random check could draw them.")
     return HowMany(
@@ -289,11 +280,10 @@ def _described(
         total,
         n_checks,
         done.n_damaged if done and n_checks else 0,
-        check_id,
-        random_checks.load(layout, check_id).run_id if check_id and by == "audit" else None,
+        check.id if check else None,
+        check.run_id if check and by == "audit" else None,
         newest_audit.state if newest_audit else "",
-        newest_audit.words if newest_audit else "",
-        " ".join(words),
+        " ".join(filter(None, words)),
     )
 
 
@@ -354,7 +344,7 @@ def choose(found: AuditView, *, precision: float | None = None, recall: float | 
     return audit.threshold_for(found.rows, precision=precision, recall=recall)
 
 
-def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | None:
+def facts(layout: Layout, run_id: str, threshold: float) -> Facts | None:
     """Return an audit in plain values, for exports and the report; None without an audit.
 
     Returns:
@@ -371,14 +361,13 @@ def facts(layout: Layout, run_id: str, threshold: float) -> dict[str, Any] | Non
     bands = {
         "high_precision": choose(found, precision=BAND).estimated, "high_recall": choose(found, recall=BAND).estimated,
     }  # fmt: skip
-    here = at(layout, run_id, threshold)
     curve = found.calibration
     return {
         "check_id": found.check.id,
         "n": found.n,
         **{name: getattr(found.done, name) for name in _OF_SAMPLE},
         "total": asdict(found.total),
-        "at_threshold": None if here is None else asdict(here),
+        "at_threshold": asdict(at_by(layout, run_id, found.check, [threshold])[0]),
         "curve": [asdict(row) for row in found.rows],
         "agreement": None if found.agreement is None else asdict(found.agreement),
         "calibration": None if curve is None else {key: values.tolist() for key, values in curve.state().items()},
@@ -462,7 +451,7 @@ def _planned(layout: Layout) -> tuple[float, bool]:
     return min(max((found.total.value - found.confirmed) / n_open, 1 / n_open), 1.0), True
 
 
-def _guess(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+def _guess(scores: Floats, share: float) -> Floats:
     """Guess chances of damage: a curve over the rank that falls from the top and has the wanted mean, float64 [N].
 
     Ours: as many as `share` are expected, three quarters of them within twice that share from the top.
@@ -473,10 +462,10 @@ def _guess(scores: NDArray[np.float64], share: float) -> NDArray[np.float64]:
     return np.clip(np.where(place <= top, inside, 0.25 * share / max(1 - top, share)), 0.0, 1.0)
 
 
-def _raw_scores(layout: Layout, run_id: str) -> NDArray[np.float64]:
+def _raw_scores(layout: Layout, run_id: str) -> Floats:
     return np.asarray(runs.array(layout, run_id, "scores"), np.float64)
 
 
-def _judged(layout: Layout, run_id: str, check: Check) -> tuple[Answered, NDArray[np.float64]]:
+def _judged(layout: Layout, run_id: str, check: Check) -> tuple[Answered, Floats]:
     """Return the answers that count, and the scores as they are written."""
     return random_audits.answered(layout, check), _raw_scores(layout, run_id).round(4)

@@ -24,6 +24,7 @@ from pu_geo.answers import presence, queueing
 from pu_geo.answers.queueing import LENGTH
 from pu_geo.answers.random_checks import SAMPLE, Check, Purpose, inclusion_of, load
 from pu_geo.errors import PuGeoError
+from pu_geo.records import Bools, Facts, Ints
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import analysts, checks, chosen, contents, freshness, labels, population, queues, runs, store
 from pu_geo.store.layout import Layout
@@ -128,7 +129,7 @@ def newest_audit(layout: Layout, run_id: str | None = None) -> Check | None:
     return load(layout, found[-1]["id"]) if found else None
 
 
-def audits_of(layout: Layout, run_id: str | None = None) -> list[dict[str, Any]]:
+def audits_of(layout: Layout, run_id: str | None = None) -> list[Facts]:
     """Return the facts of all audits of a run, or of any run that is there, oldest first, see `store.checks`."""
     there = {facts.run_id for facts in store.call(layout, runs.all_runs)}
     audits = [facts for facts in checks.all_checks(layout) if facts["purpose"] == "audit" and facts["run_id"] in there]
@@ -247,7 +248,7 @@ class Answered:
 
     sample: progress.Audit
     answers: NDArray[np.int8]
-    is_outside: NDArray[np.bool_]
+    is_outside: Bools
     n_drawn: int
     n_answered: int
     n_damaged: int
@@ -263,12 +264,9 @@ class Answered:
 
 def answered(layout: Layout, check: Check) -> Answered:
     """Find which answers are a check's, and which of them count."""
-    answers = answers_of(layout, check.chip_set, check.run_id)
-    own, _ = checks.load(layout, check.id)
-    is_left = not check.is_open
     found = _answered(
-        layout, check.chip_set, check.sample, answers, since=check.at_event, is_left=is_left,
-        is_own=lambda one: checks.is_own(own, one.building_id, one.event, one.analyst),
+        layout, check.chip_set, check.sample, answers_of(layout, check.chip_set, check.run_id), since=check.at_event,
+        is_left=not check.is_open, is_own=_is_own(layout, check),
     )  # fmt: skip
     if check.picked:
         words = f"The check is void: {check.picked}, so the others are no random choice. Begin a new one."
@@ -286,6 +284,12 @@ def answered(layout: Layout, check: Check) -> Answered:
         f"{n:,} that are left."
     )
     return replace(found, words=f"{found.words} {frame}", frame=frame)
+
+
+def _is_own(layout: Layout, check: Check) -> Callable[[labels.Given], bool]:
+    """Return what tells whether an answer was one of a check's."""
+    facts, _ = checks.load(layout, check.id)
+    return lambda one: checks.is_own(facts, one.building_id, one.event, one.analyst)
 
 
 def answered_in_search(layout: Layout, chip_set: str, drawn: progress.Audit, answers: NDArray[np.int8]) -> Answered:
@@ -310,7 +314,7 @@ def _answered(
     """
     ids: Sequence[str] = chip_facts(layout, chip_set)["building_ids"]
     rows = drawn.rows[: drawn.n_drawn]
-    known_at, checked_at = _first_answers(layout, ids, rows, since=since, is_own=is_own)
+    known_at, checked_at = _first_answers(layout, ids, rows, since, is_own)
     sample = audit.as_answered(drawn, answers, checked_at, known_at)
     is_check, is_open = checked_at[rows] > 0, answers[rows] == audit.OPEN
     is_check[: sample.n_drawn] = True
@@ -324,8 +328,8 @@ def _answered(
 
 
 def _first_answers(
-    layout: Layout, ids: Sequence[str], rows: NDArray[np.int64], *, since: int, is_own: Callable[[labels.Given], bool]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    layout: Layout, ids: Sequence[str], rows: Ints, since: int, is_own: Callable[[labels.Given], bool]
+) -> tuple[Ints, Ints]:
     """Return the events of the first answer of any kind, and of the first one of a sample's own checks, since an event.
 
     Returns:
@@ -369,32 +373,24 @@ def _state_words(state: State, n_drawn: int, n_counted: int, n_answered: int, n_
     return words
 
 
-def stop_view(layout: Layout, check: Check, at_most_left: int, confidence: float = 0.95) -> StopView:
+def stop_view(layout: Layout, check: Check, at_most_left: int) -> StopView:
     """Return how many more checks prove that at most so many damaged buildings are left.
 
     Only checks count, without a gap in their order; answers of a search since the check began make it void.
     """
     found = answered(layout, check)
-    if check.picked:
-        return StopView(
-            found.n_counted, found.n_damaged, 0, True, f"{check.picked}, so it proves nothing any more. Begin a new one."
-        )
-    rows = check.sample.rows
-    facts, _ = checks.load(layout, check.id)
-    known_at, checked_at = _first_answers(
-        layout,
-        chip_facts(layout, check.chip_set)["building_ids"],
-        rows[found.answers[rows] != audit.OPEN],
-        since=check.at_event,
-        is_own=lambda one: checks.is_own(facts, one.building_id, one.event, one.analyst),
-    )
-    codes = found.answers[rows[: found.n_counted]]
-    n_checked, n_damaged = int(np.isin(codes, (audit.DAMAGED, audit.UNDAMAGED)).sum()), found.n_damaged
-    if ((known_at > 0) & (checked_at == 0)).any():
-        words = "Buildings were labeled outside this check since it began, so it proves nothing any more. Begin a new one."
-        return StopView(n_checked, n_damaged, 0, True, words)
+    rows, n_damaged = check.sample.rows, found.n_damaged
+    n_checked = int(np.isin(found.answers[rows[: found.n_counted]], (audit.DAMAGED, audit.UNDAMAGED)).sum())
+    why = check.picked
+    if not why:
+        ids, is_answered = chip_facts(layout, check.chip_set)["building_ids"], found.answers[rows] != audit.OPEN
+        known_at, checked_at = _first_answers(layout, ids, rows[is_answered], check.at_event, _is_own(layout, check))
+        if ((known_at > 0) & (checked_at == 0)).any():
+            why = "Buildings were labeled outside this check since it began"
+    if why:
+        return StopView(n_checked, n_damaged, 0, True, f"{why}, so it proves nothing any more. Begin a new one.")
     n_remaining = int((found.answers[rows] == audit.OPEN).sum()) + found.n_answered - found.n_counted
-    advice = progress.stop_rule(n_remaining, n_checked, n_damaged, at_most_left=at_most_left, confidence=confidence)
+    advice = progress.stop_rule(n_remaining, n_checked, n_damaged, at_most_left=at_most_left)
     return StopView(n_checked, n_damaged, advice.n_more, False, advice.words)
 
 

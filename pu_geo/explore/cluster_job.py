@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo.analysis import clustering, pupl
 from pu_geo.errors import TrainingError
+from pu_geo.explore.exploring import embeddings_of
+from pu_geo.records import Bools, Facts, Singles
 from pu_geo.store import labels, runs, store
 from pu_geo.store.job import Job
 from pu_geo.store.layout import write_array, write_json
@@ -15,7 +16,7 @@ N_SEEDS, N_AGAIN = 8, 2
 TWO, MANY, NOTE = "inspected_two", "inspected_many", "inspected.json"
 
 
-def cluster(job: Job, *, run_id: str, k: int = 0) -> dict[str, object]:
+def cluster(job: Job, *, run_id: str, k: int = 0) -> Facts:
     """Write `inspected_two.npy`, `inspected_many.npy`, int32 [N] each, and `inspected.json` into the run's folder.
 
     Two means start at the positives as they are now, which stay in cluster 1; many clusters know nothing of them.
@@ -34,7 +35,7 @@ def cluster(job: Job, *, run_id: str, k: int = 0) -> dict[str, object]:
     with store.connect(job.layout) as db:
         facts = runs.find(db, run_id)
         pu = labels.pu_set(db, ids=runs.building_ids_of(job.layout, facts.run_id))
-    rows = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), np.float32)
+    rows = embeddings_of(job.layout, facts.run_id)
     n_clusters = k or pupl.usual_k(len(rows))
     if not 2 <= n_clusters <= len(rows):
         raise TrainingError(
@@ -56,9 +57,7 @@ def cluster(job: Job, *, run_id: str, k: int = 0) -> dict[str, object]:
     return {"run_id": facts.run_id, "k": n_clusters, "n": len(rows)}
 
 
-def _two_means(
-    job: Job, rows: NDArray[np.float32], is_positive: NDArray[np.bool_]
-) -> tuple[pupl.PuplResult, list[dict[str, object]]]:
+def _two_means(job: Job, rows: Singles, is_positive: Bools) -> tuple[pupl.PuplResult, list[Facts]]:
     """Split in two from several single seedings; return the one that PUPL chooses, and what is known of each."""
     tried = []
     for number in range(N_SEEDS):
@@ -66,7 +65,7 @@ def _two_means(
         tried.append(pupl.pupl(rows, is_positive, seed=number, n_seedings=1))
         job.report(0.02 + 0.28 * (number + 1) / N_SEEDS, f"two means, seeding {number + 1} of {N_SEEDS}")
     best = min(tried, key=lambda each: (not each.oriented, each.potential))
-    seeds: list[dict[str, object]] = [
+    seeds: list[Facts] = [
         {
             "seed": number, "potential": each.potential, "oriented": each.oriented, "iterations": each.iterations,
             "share": float((each.labels == 1).mean()), "agrees": float((each.labels == best.labels).mean()),
@@ -77,9 +76,7 @@ def _two_means(
     return best, seeds
 
 
-def _many(
-    job: Job, rows: NDArray[np.float32], is_positive: NDArray[np.bool_], k: int
-) -> tuple[pupl.PuplResult, list[pupl.PuplResult]]:
+def _many(job: Job, rows: Singles, is_positive: Bools, k: int) -> tuple[pupl.PuplResult, list[pupl.PuplResult]]:
     """Return the small clusters, and others from further seeds, to see which of them come again."""
     found = []
     for number in range(1 + N_AGAIN):

@@ -9,14 +9,14 @@ from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pu_geo.analysis import assessability, estimates, inspecting, ranker
+from pu_geo.analysis import estimates, inspecting, ranker
 from pu_geo.answers import ranking
 from pu_geo.assessment import auditing
 from pu_geo.errors import ProjectError
-from pu_geo.records import PUSet
-from pu_geo.scenes.preparation import chip_facts
+from pu_geo.explore.exploring import embeddings_of
+from pu_geo.records import Facts, Ints, PUSet, Singles
+from pu_geo.runs.training import to_learn_from
 from pu_geo.store import contents, decisions, feature_sets, labels, pseudo_positives, run_names, runs, store
 from pu_geo.store.decisions import Decision
 from pu_geo.store.labels import Moment
@@ -80,17 +80,17 @@ class Inspected:
     clustering: str
     clusters: Sequence[Cluster]
     names: Sequence[str]
-    part: NDArray[np.int64]
-    gaps: NDArray[np.float32]
+    part: Ints
+    gaps: Singles
     ids: Sequence[str]
     n_near: int | None
     n_kept: int
     n_later: int
     is_oriented: bool | None
     potential: float | None
-    seeds: Sequence[Mapping[str, Any]]
+    seeds: Sequence[Facts]
 
-    def rows_of(self, name: str) -> NDArray[np.int64]:
+    def rows_of(self, name: str) -> Ints:
         """Return the rows of a cluster, int64. Raises ProjectError if there is no such cluster any more."""
         if name not in self.names:
             raise ProjectError(
@@ -137,17 +137,15 @@ def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, Moment
         is_kept = is_kept & ~runs.held_out(layout, run_id)
     clustering = f"{kind}-{note.get('made_by', 'run')}"
     names, part = _base(layout, run_id, kind, bool(note))
-    first_names = list(names)
-    names, part = _replayed(names, part, acts, clustering, ids)
-    rejected = _rejected(acts)
-    gaps = _gaps(layout, run_id, part.tobytes(), len(names))
     own = note.get(kind, {})
-    again = dict(zip(first_names, own.get("stability", ()), strict=False))
+    again = dict(zip(names, own.get("stability", ()), strict=False))
+    names, part = _replayed(names, part, acts, clustering, ids)
+    gaps = _gaps(layout, run_id, part.tobytes(), len(names))
     lies = part.copy()
     if kind == "two":  # PUPL keeps the positives in their cluster wherever they lie, which says nothing of the others in it
         lies[is_kept] = gaps[is_kept].argmin(axis=1)
     chance = _chance(layout, pu, lies, len(names))
-    found = _clusters(layout, run_id, pu, names, part, gaps, again, (taken, rejected), ids, chance)
+    found = _clusters(layout, run_id, pu, names, part, gaps, again, (taken, _rejected(acts)), ids, chance)
     oriented = _orientation(layout, run_id, part, names, pu) if kind == "two" else None
     near = None if oriented is None else int((lies[is_kept] == 1).sum())
     return Inspected(
@@ -156,7 +154,7 @@ def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, Moment
     )  # fmt: skip
 
 
-def _base(layout: Layout, run_id: str, kind: Kind, has_job: bool) -> tuple[list[str], NDArray[np.int64]]:
+def _base(layout: Layout, run_id: str, kind: Kind, has_job: bool) -> tuple[list[str], Ints]:
     """Return the clusters before anyone split or merged: their names, and the number of each building's, int64 [N]."""
     stored = {("two", True): "inspected_two", ("many", True): "inspected_many"}.get((kind, has_job), "clusters")
     part = np.asarray(runs.array(layout, run_id, stored), np.int64)
@@ -166,8 +164,8 @@ def _base(layout: Layout, run_id: str, kind: Kind, has_job: bool) -> tuple[list[
 
 
 def _replayed(
-    names: list[str], part: NDArray[np.int64], acts: Sequence[Decision], clustering: str, ids: Sequence[str]
-) -> tuple[list[str], NDArray[np.int64]]:
+    names: list[str], part: Ints, acts: Sequence[Decision], clustering: str, ids: Sequence[str]
+) -> tuple[list[str], Ints]:
     """Split and merge as people did, in their order; acts on clusters that an undo took away do nothing."""
     names, part = list(names), part.copy()
     row = {building: i for i, building in enumerate(ids)}
@@ -198,31 +196,26 @@ def _rejected(acts: Sequence[Decision]) -> set[str]:
     return found
 
 
-@lru_cache(maxsize=4)
-def _rows(layout: Layout, run_id: str) -> NDArray[np.float32]:
-    return np.asarray(runs.array(layout, run_id, "embeddings"), np.float32)
-
-
 @lru_cache(maxsize=3)
-def _gaps(layout: Layout, run_id: str, part_bytes: bytes, n_parts: int) -> NDArray[np.float32]:
+def _gaps(layout: Layout, run_id: str, part_bytes: bytes, n_parts: int) -> Singles:
     """Return the distances to the centers of clusters; they stay the same where only answers or decisions are new."""
-    rows, part = _rows(layout, run_id), np.frombuffer(part_bytes, np.int64)
+    rows, part = embeddings_of(layout, run_id), np.frombuffer(part_bytes, np.int64)
     gaps = inspecting.cosine_gaps(rows, inspecting.directions(rows, part, n_parts))
     gaps[:, np.bincount(part, minlength=n_parts) == 0] = 2
     return gaps
 
 
-def _orientation(layout: Layout, run_id: str, part: NDArray[np.int64], names: Sequence[str], pu: PUSet) -> bool | None:
+def _orientation(layout: Layout, run_id: str, part: Ints, names: Sequence[str], pu: PUSet) -> bool | None:
     """Check as PUPL does whether positives lean to their cluster more than the unlabeled; None after a split or merge."""
     if list(names) != list(NAMES_OF_TWO) or not pu.is_positive.any() or pu.is_positive.all():
         return None
-    rows = _rows(layout, run_id)
+    rows = embeddings_of(layout, run_id)
     other, own = inspecting.directions(rows, part, 2)
     lean = rows @ (own - other)
     return bool(lean[pu.is_positive].mean() > lean[~pu.is_positive].mean() and (part == 0).any())
 
 
-def _chance(layout: Layout, pu: PUSet, lies: NDArray[np.int64], n_parts: int) -> inspecting.Chance | None:
+def _chance(layout: Layout, pu: PUSet, lies: Ints, n_parts: int) -> inspecting.Chance | None:
     """Estimate the damaged share of each cluster from the number damaged in all, and from where the clicks lie, [N].
 
     None without random checks: clicks alone do not tell how much is damaged in all.
@@ -241,7 +234,7 @@ def _chance(layout: Layout, pu: PUSet, lies: NDArray[np.int64], n_parts: int) ->
 
 
 def _clusters(
-    layout: Layout, run_id: str, pu: PUSet, names: Sequence[str], part: NDArray[np.int64], gaps: NDArray[np.float32],
+    layout: Layout, run_id: str, pu: PUSet, names: Sequence[str], part: Ints, gaps: Singles,
     again: Mapping[str, float], decided: tuple[set[str], set[str]], ids: Sequence[str], chance: inspecting.Chance | None,
 ) -> list[Cluster]:  # fmt: skip
     """Describe each cluster that has members."""
@@ -288,7 +281,7 @@ def examples(layout: Layout, run_id: str, inspected: Inspected, name: str, n: in
 MOST_OTHERS = 8000
 
 
-def on_map(layout: Layout, found: Inspected, name: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def on_map(layout: Layout, found: Inspected, name: str) -> tuple[Singles, Singles]:
     """Return where a cluster lies, and others as background, of very many only some: pixels of the project grid, y down,
     float32 [n, 2].
     """
@@ -370,8 +363,7 @@ def split(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analy
         ProjectError: if there is no such cluster, or its embeddings coincide.
     """
     rows = inspected.rows_of(name)
-    embeddings = np.asarray(runs.array(layout, run_id, "embeddings"), np.float32)[rows]
-    side = inspecting.split_in_two(embeddings) if len(rows) > 1 else np.zeros(len(rows), np.int64)
+    side = inspecting.split_in_two(embeddings_of(layout, run_id)[rows]) if len(rows) > 1 else np.zeros(len(rows), np.int64)
     if len(np.unique(side)) < 2:
         raise ProjectError(f"Cluster {name} cannot be split: its chips look the same.", "Leave it whole.", kind="cluster")
     into = _free(inspected, f"{name}a"), _free(inspected, f"{name}b")
@@ -417,7 +409,7 @@ def newest(layout: Layout) -> tuple[int, str] | None:
     return act.decision, f"{words_of(act.facts)} ({act.analyst}, {day_and_time(act.at)}, {run})"
 
 
-def words_of(facts: Mapping[str, Any]) -> str:
+def words_of(facts: Facts) -> str:
     """Return a decision in words."""
     names = " and ".join(facts["of"])
     into = f" into {' and '.join(facts['into'])}" if facts.get("into") else ""
@@ -427,12 +419,10 @@ def words_of(facts: Mapping[str, Any]) -> str:
 
 def next_run(layout: Layout) -> NextRun:
     """Return what the next run of the newest chips learns from; zeros before there are chips."""
+    if store.call(layout, contents.latest_chip_set) is None:
+        return NextRun(0, 0, 0, 0)
+    _, pu = to_learn_from(layout)
     with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        if chip_set is None:
-            return NextRun(0, 0, 0, 0)
-        facts = chip_facts(layout, chip_set)
-        pu = labels.pu_set(db, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
         taken, n = pseudo_positives.accepted_ids(db), int(pseudo_positives.is_accepted(db, pu).sum())
     n_there = len(taken.intersection(pu.building_ids))
     return NextRun(int(pu.is_positive.sum()), int(pu.is_not_damaged.sum()), n, n_there - n)
@@ -453,12 +443,9 @@ def effect(layout: Layout) -> Effect | None:
 
 @lru_cache(maxsize=4)
 def _effect(layout: Layout, chip_set: str, feature_set: str, stamp: tuple[Moment, int]) -> Effect | None:
-    """Work it out by the labels and decisions up to those of `stamp`, so that a page drawn anew fits nothing."""
-    at, decision = stamp
-    facts = chip_facts(layout, chip_set)
-    with store.connect(layout) as db:
-        pu = labels.pu_set(db, at=at.event, ids=facts["building_ids"]).without(assessability.reasons(facts) != "")
-        is_accepted = pseudo_positives.is_accepted(db, pu, at=decision)
+    """Work it out anew where `stamp` is another one, so that a page drawn anew fits nothing."""
+    _, pu = to_learn_from(layout, chip_set)
+    is_accepted = store.call(layout, pseudo_positives.is_accepted, pu)
     if not is_accepted.any() or not pu.is_positive.any() or (pu.is_positive | is_accepted).all():
         return None
     prepared = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set, feature_set))
@@ -485,7 +472,7 @@ def _free(inspected: Inspected, name: str) -> str:
 
 def _decide(
     layout: Layout, run_id: str, inspected: Inspected, decision: str, of: Sequence[str], ids: Sequence[str],
-    more: Mapping[str, object], analyst: str,
+    more: Facts, analyst: str,
 ) -> None:  # fmt: skip
     how = "two means" if inspected.kind == "two" else f"{len(inspected.clusters)} clusters"
     op = secrets.token_hex(16)

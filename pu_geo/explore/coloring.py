@@ -14,11 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from pu_geo import wording
 from pu_geo.answers import ranking
 from pu_geo.explore.exploring import is_run
+from pu_geo.records import Floats, Singles
 from pu_geo.store import areas, contents, decisions, discoveries, labels, population, runs, store
 from pu_geo.store.chosen import threshold
 from pu_geo.store.layout import Layout
@@ -53,7 +53,7 @@ class Coloring:
     title: str
     kind: Color
     names: Sequence[str] = ()
-    values: NDArray[np.float32] | None = None
+    values: Singles | None = None
     low: float = 0.0
     high: float = 1.0
     ends: tuple[str, str] = ("0", "1")
@@ -129,27 +129,31 @@ def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
     earlier labels.
     """
     now_here = population.of_run(layout, store.call(layout, runs.find, run_id))
-    scores = now_here.scores[np.isfinite(now_here.exact)]
-    here = np.where(np.isfinite(now_here.exact), (now_here.ranks() - 0.5) / max(len(scores), 1), np.nan)
+    here = _places(now_here.exact)
     if by == "near":
-        limit = threshold(layout, run_id).value
+        limit, scores = threshold(layout, run_id).value, now_here.scores[np.isfinite(here)]
         flagged = float((scores >= limit).mean()) if len(scores) else 0.0
         title, ends = NEAR_THRESHOLD, ("far away", "at the threshold")
         values = (-np.abs(here - flagged)).astype(np.float32)
         return Coloring(by, title, "numbers", (), values, -0.5, 0.0, ends, f"{limit:.4f}-{place}")
     now = ranking.rank_now(layout)
     sent = None if now is None or not now.is_complete else ranking.scores_for_browser(layout, now.score_id)
-    live = np.full(len(here), np.nan) if sent is None else np.frombuffer(sent, "<f4").astype(np.float64)
-    known = ~np.isnan(live)
-    places = np.full(len(live), np.nan)
-    places[known] = (runs.ranks(live[known].astype(np.float32)) - 0.5) / max(int(known.sum()), 1)
-    difference = np.abs(here - places)
+    live = np.full(len(here), np.nan, np.float32) if sent is None else np.frombuffer(sent, "<f4")
+    difference = np.abs(here - _places(live))
     there = difference[~np.isnan(difference)]
     high = max(float(np.percentile(there, _ENDS[1])), _LEAST_APART) if len(there) else _LEAST_APART
     ends = ("same rank", f"≥ {wording.percent(round(high, 2))} difference")
     v = f"{'none' if now is None else now.score_id}-{place}"
     waits_for = "" if now is None or now.is_complete else now.score_id
     return Coloring(by, AGAINST_LIVE, "numbers", (), difference.astype(np.float32), 0.0, high, ends, v, waits_for)
+
+
+def _places(scores: Singles) -> Floats:
+    """Return the rank of each score as a share of all that there are, 0..1; NaN without a score."""
+    known = np.isfinite(scores)
+    found = np.full(len(scores), np.nan)
+    found[known] = (runs.ranks(scores[known]) - 0.5) / max(int(known.sum()), 1)
+    return found
 
 
 def _types(db: sqlite3.Connection) -> list[str | None]:
@@ -211,7 +215,7 @@ def _short(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == round(value) else f"{value:.3g}"
 
 
-def _numbers(by: str, title: str, values: NDArray[np.float64], v: str, write: Any) -> Coloring:
+def _numbers(by: str, title: str, values: Floats, v: str, write: Any) -> Coloring:
     there = values[~np.isnan(values)]
     low, high = np.percentile(there, _ENDS).tolist() if len(there) else (0.0, 1.0)
     is_cut = len(there) and (there.min() < low or there.max() > high)

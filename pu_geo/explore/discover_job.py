@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from pu_geo.analysis import clustering
 from pu_geo.errors import TrainingError
 from pu_geo.files import remove_path
 from pu_geo.methods import catalog
+from pu_geo.methods.fitting import require_labels
 from pu_geo.methods.ncl import consensus_clusters
 from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, suggested_number
-from pu_geo.records import PUSet
+from pu_geo.records import Facts, Ints, PUSet
 from pu_geo.runs.inputs_job import RunInputs, read_inputs
 from pu_geo.store import damage_types, discoveries, store
 from pu_geo.store.discoveries import NO_GROUP
 from pu_geo.store.job import Job
-from pu_geo.store.layout import RCF, write_json
+from pu_geo.store.layout import RCF, read_json, write_json
 from pu_geo.store.store import now
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, FeatureViews, PUData
@@ -39,9 +38,7 @@ TRAINED = (0.1, 0.9)
 NOTE = "discovery.json"  # in the folder of a job: the id of its discovery
 
 
-def discover(
-    job: Job, *, seed: int = 0, n_seeds: int = 3, n_groups: int | None = None, preset: str = "quick"
-) -> dict[str, object]:
+def discover(job: Job, *, seed: int = 0, n_seeds: int = 3, n_groups: int | None = None, preset: str = "quick") -> Facts:
     """Sort all buildings into groups with several trainings of NCL, and store the proposal.
 
     Started again, it goes on after its last checkpoint, with the answers it began with, and ends as if nothing had been.
@@ -113,7 +110,7 @@ def _finish(
     found: consensus_clusters.ConsensusClusters,
     facts: dict[str, Any],
     began: float,
-) -> dict[str, object]:
+) -> Facts:
     """Store the groups with their stability and central buildings; return the result of the job."""
     pu, rows = inputs.pu, np.flatnonzero(~inputs.pu.is_excluded)
     number, agreement = facts["n_groups"], found.agreement.get(found.reading)
@@ -141,7 +138,7 @@ def _finish(
     return _result(facts, len(rows))
 
 
-def _result(facts: Mapping[str, Any], n_buildings: int) -> dict[str, object]:
+def _result(facts: Facts, n_buildings: int) -> Facts:
     return {
         "n_buildings": n_buildings,
         **{name: facts[name] for name in ("discovery", "n_groups", "adjusted_rand", "seconds")},
@@ -152,10 +149,10 @@ def _id_of(job: Job) -> str:
     """Return the id of the job's discovery, the same one after a restart."""
     if not (job.folder / NOTE).exists():
         write_json(job.folder / NOTE, {"discovery": discoveries.new_id()})
-    return str(json.loads((job.folder / NOTE).read_text(encoding="utf-8"))["discovery"])
+    return str(read_json(job.folder / NOTE)["discovery"])
 
 
-def _stored_before(job: Job) -> dict[str, object] | None:
+def _stored_before(job: Job) -> Facts | None:
     """Return the job's result if it was killed after its discovery was stored."""
     if not (job.folder / NOTE).exists() or not job.layout.discovery(_id_of(job)).exists():
         return None
@@ -168,7 +165,7 @@ def _stored_before(job: Job) -> dict[str, object] | None:
 class Known:
     """The class that people gave each building, int64 [N], -1 for none, and the names of classes 0, 1, ..."""
 
-    classes: NDArray[np.int64]
+    classes: Ints
     names: tuple[str, ...]
 
     def counts(self) -> dict[str, int]:
@@ -185,13 +182,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
     Raises:
         TrainingError: if there are fewer positives than NCL needs.
     """
-    fewest = catalog.card(METHOD).min_positives
-    if (n := int(pu.is_positive.sum())) < fewest:
-        raise TrainingError(
-            f"The search for damage types needs at least {fewest} damaged buildings; this project has {n}.",
-            "Mark more buildings on the Annotate page; say what kind of damage they have where you can tell.",
-            kind="few_labels",
-        )
+    require_labels(catalog.card(METHOD), int(pu.is_positive.sum()), int(pu.is_not_damaged.sum()))
     has = store.call(job.layout, damage_types.answered, pu)
     chosen = damage_types.rarest_of_each(has, FEWEST_OF_A_KIND)
     often = [name for name, _ in sorted(Counter(chosen.values()).items(), key=lambda item: (-item[1], item[0]))]
@@ -202,9 +193,7 @@ def _known_kinds(job: Job, pu: PUSet) -> Known:
     return Known(classes.astype(np.int64), ("not damaged", *(often or ("damaged",))))
 
 
-def _suggested(
-    inputs: RunInputs, rows: NDArray[np.int64], n_known: int, seed: int, check: Callable[[], None]
-) -> SuggestedNumber:
+def _suggested(inputs: RunInputs, rows: Ints, n_known: int, seed: int, check: Callable[[], None]) -> SuggestedNumber:
     """Estimate the number of groups by their features, before any training: more than there are known kinds.
 
     Raises:
@@ -225,7 +214,7 @@ def _suggested(
 def _reporter(job: Job, number: int, n_seeds: int) -> Any:
     start, end = TRAINED
 
-    def report(values: Mapping[str, Any]) -> None:
+    def report(values: Facts) -> None:
         done, stage = (number + float(values["progress"])) / n_seeds, f"{values['stage']} {number + 1} of {n_seeds}"
         job.epoch({**values, "stage": stage, "progress": done})
         job.report(start + (end - start) * done, f"{stage}: epoch {values['epoch']}")

@@ -7,19 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, zip_longest
-from typing import Any
 
 import numpy as np
 
+from pu_geo import wording
 from pu_geo.errors import ProjectError
-from pu_geo.methods import catalog
-from pu_geo.records import DAMAGE_CLASSES
-from pu_geo.runs.training import data_summary
+from pu_geo.records import DAMAGE_CLASSES, Facts
+from pu_geo.runs import training
 from pu_geo.store import chosen, discoveries, grades, labels, population, store
 from pu_geo.store.decisions import checked_name
 from pu_geo.store.discoveries import Discovery, Review
 from pu_geo.store.layout import Layout
-from pu_geo.wording import day_and_time
 
 N_SEEDS = 3
 _READINGS = {"memberships": "NCL's head of new clusters", "embeddings": "k-means on NCL's embeddings"}
@@ -81,7 +79,7 @@ class Proposal:
     """
 
     id: str
-    facts: Mapping[str, Any]
+    facts: Facts
     groups: Sequence[Group]
     n_new_answers: int
 
@@ -110,7 +108,7 @@ def number_words(found: Proposal) -> str:
     else:
         words = f"{number} groups were asked for; the embeddings suggest {suggested}"
     close = [k for k, value in curve.items() if k != suggested and value > curve[suggested] - _CLOSE]
-    words += f", yet {_or(close)} would separate them as clearly" if close else ""
+    words += f", yet {wording.listed(list(map(str, close)))} would separate them as clearly" if close else ""
     agree = facts["adjusted_rand"]
     agreement = (
         "" if agree is None else f" Two trainings agree {agree:.0%} beyond chance on which buildings belong together."
@@ -129,24 +127,17 @@ def reading_words(found: Proposal) -> str:
     return f"{words}: they change less from training to training than those from {_READINGS[other]} ({values})."
 
 
-def _or(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:-1])) + (" or " if len(numbers) > 1 else "") + str(numbers[-1])
-
-
 def why_not(layout: Layout) -> str | None:
     """Return why no discovery can start yet, in words, or None."""
-    data, fewest = data_summary(layout), catalog.card("ncl").min_positives
-    if not data.n_chips:
-        return "There are no chips yet: cut them on the Imagery page."
-    if data.n_positive < fewest:
-        return f"The search for damage types needs at least {fewest} damaged buildings; this project has {data.n_positive}."
-    return None
+    return training.why_not(layout, "ncl")
 
 
 def titles(layout: Layout) -> dict[str, str]:
     """Return all discoveries, newest first: id -> what people read."""
     found = discoveries.all_facts(layout)
-    return {str(facts["discovery"]): f"{facts['n_groups']} groups, {day_and_time(facts['made_at'])}" for facts in found}
+    return {
+        str(facts["discovery"]): f"{facts['n_groups']} groups, {wording.day_and_time(facts['made_at'])}" for facts in found
+    }
 
 
 def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = None) -> Proposal:
@@ -168,9 +159,7 @@ def proposal(layout: Layout, discovery_id: str = "latest", run_id: str | None = 
     return Proposal(found.id, found.facts, groups, newest - int(found.facts["at_event"]))
 
 
-def _group(
-    found: Discovery, numbers: tuple[int, ...], answers: Mapping[str, Any], review: Review, scores: Mapping[str, float]
-) -> Group:
+def _group(found: Discovery, numbers: tuple[int, ...], answers: Facts, review: Review, scores: Mapping[str, float]) -> Group:
     parts = [found.facts["groups"][number] for number in numbers]
     ids = found.members(numbers)
     events = [answers[building] for building in ids if building in answers]
@@ -198,7 +187,7 @@ def _name_of(review: Review, numbers: Iterable[int]) -> str:
     return next((review.names[number] for number in numbers if number in review.names), "")
 
 
-def types(layout: Layout) -> dict[str, Mapping[str, Any]]:
+def types(layout: Layout) -> dict[str, Facts]:
     """Return the named types by name: {"discovery", "groups", "building_ids"} each."""
     return store.call(layout, discoveries.types)
 

@@ -5,8 +5,8 @@ Buildings that the run does not know are embedded by the run's own model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -19,18 +19,18 @@ from pu_geo.explore.exploring import Picture, UmapSettings
 from pu_geo.features.bank import Maker
 from pu_geo.features.layers import LayerBanks, fill_missing
 from pu_geo.files import remove_path
-from pu_geo.methods import catalog
-from pu_geo.records import PUSet, RunFacts
-from pu_geo.runs.restored_model_job import lacking, restore
+from pu_geo.records import Chips, Facts, Ints, PUSet, RunFacts, Singles
+from pu_geo.runs.apply_model_job import maker_on, on_chips
+from pu_geo.runs.layer_match_job import described, scaled_otherwise
+from pu_geo.runs.restored_model_job import RestoredModel, lacking, restore
 from pu_geo.runs.train_job import RANKER_NAME
 from pu_geo.scenes import layers
-from pu_geo.scenes.features_job import footprint_masks, maker_in, needs_masks, with_statistics
+from pu_geo.scenes.features_job import footprint_masks, maker_in, needs_masks
 from pu_geo.store import contents, feature_sets, labels, runs, store
 from pu_geo.store.contents import chip_facts, optical_chips
 from pu_geo.store.job import Job
-from pu_geo.store.layout import LAYERS, read_array, write_array
+from pu_geo.store.layout import read_array, write_array
 from pu_geo.training import model_files
-from pu_geo.training.network import FEATURES
 from pu_geo.training.run import best_device
 
 _STAGES = {
@@ -40,7 +40,7 @@ _STAGES = {
 }
 
 
-def embed(job: Job, *, run_id: str, settings: Mapping[str, Any] | None = None) -> dict[str, object]:
+def embed(job: Job, *, run_id: str, settings: Facts | None = None) -> Facts:
     """Write `runs/<run_id>/umap.npy`, float32 [N, 2]; a picture of the same settings and labels that is there already stays.
 
     Buildings of the newest chips that the run does not know are embedded by its model and placed among their neighbors:
@@ -61,12 +61,12 @@ def embed(job: Job, *, run_id: str, settings: Mapping[str, Any] | None = None) -
     with store.connect(job.layout) as db:
         facts, newest = runs.find(db, run_id), contents.latest_chip_set(db)
         pu = labels.pu_set(db, ids=runs.building_ids_of(job.layout, facts.run_id))
-    known = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), dtype=np.float32)
+    known = exploring.embeddings_of(job.layout, facts.run_id)
     before = exploring.picture(job.layout, facts.run_id)
     made = before if before and settings is None else _wanted(UmapSettings(**(settings or {})), pu)
     path = job.layout.run(facts.run_id) / "umap.npy"
 
-    def report(values: Mapping[str, object]) -> None:
+    def report(values: Facts) -> None:
         job.stop_if_cancelled()
         job.report(0.02 + 0.88 * float(str(values["share"])), _STAGES[str(values["stage"])])
 
@@ -101,16 +101,14 @@ def _wanted(settings: UmapSettings, pu: PUSet) -> Picture:
 
 
 def _place(
-    job: Job, facts: RunFacts, newest: str | None, known: NDArray[np.float32], positions: NDArray[np.float32]
-) -> tuple[list[str], NDArray[np.float32], str]:
+    job: Job, facts: RunFacts, newest: str | None, known: Singles, positions: Singles
+) -> tuple[list[str], Singles, str]:  # fmt: skip
     """Return the buildings that only the newest chips have, their positions [M, 2], and why there are none, if so."""
     nothing = np.zeros((0, 2), np.float32)
-    if newest is None or newest == facts.chip_set:
-        return [], nothing, ""
+    order = chip_facts(job.layout, newest)["building_ids"] if newest else []
     there = set(runs.building_ids_of(job.layout, facts.run_id))
-    order = chip_facts(job.layout, newest)["building_ids"]
     rows = [row for row, building in enumerate(order) if building not in there]
-    if not rows:
+    if newest is None or not rows:
         return [], nothing, ""
     try:
         embedded = embed_again(job, facts, newest, np.array(rows, np.int64))
@@ -120,17 +118,10 @@ def _place(
 
 
 ROWS_TRIED, LEAST_COSINE = 64, 0.99
+_ANEW = "Train again to see all buildings."
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """Chips, uint8 [M, C, H, W], and of which sets they are: chip set -> rows of its own ones, then of the new ones."""
-
-    chips: NDArray[np.uint8]
-    parts: Sequence[tuple[str, NDArray[np.int64]]]
-
-
-def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64]) -> NDArray[np.float32]:
+def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: Ints) -> Singles:
     """Embed chips by the model of a run.
 
     Args:
@@ -144,109 +135,84 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: NDArray[np.int64
         ModelError: if the run has no model that can, the chips are of another kind than its own, or the model does not give
             its own buildings the embeddings that the run stored.
     """
-    if not job.layout.chips(facts.chip_set).is_file():
+    layout, name = job.layout, f"Run {facts.run_id}"
+    if not layout.chips(facts.chip_set).is_file():
         raise ModelError(
             f"The chips {facts.chip_set} that run {facts.run_id} learned from were removed.",
             "Bring them back on the Project screen, or train again to see all buildings.",
         )
-    if _learned_layers(job, facts):
-        tables = [contents.views_of(chip_facts(job.layout, name)) for name in (facts.chip_set, chip_set)]
-        if tables[0] != tables[1]:
-            raise ModelError(
-                f"The newest chips have other layers than those that run {facts.run_id} learned from.",
-                "Train again on the new chips to see all buildings.",
-                kind="bands",
-            )
-        _require_same_scaling(job, facts, chip_set)
-        own, newest = (read_array(job.layout.chips(name)) for name in (facts.chip_set, chip_set))
-    else:
-        own, newest = (optical_chips(job.layout, name) for name in (facts.chip_set, chip_set))
-    if own.shape[1:] != newest.shape[1:]:
-        raise ModelError(
-            f"The chips of run {facts.run_id} are {list(own.shape[1:])}; the newest are {list(newest.shape[1:])}.",
-            "Train again on the new chips to see all buildings.",
-            kind="bands",
-        )
-    tried = np.unique(np.linspace(0, len(own) - 1, ROWS_TRIED).astype(np.int64))
-    embed = _embed_by_ranker if facts.method == RANKER_NAME else _embed_by_model
-    shown = _Shown(np.concatenate([own[tried], newest[rows]]), ((facts.chip_set, tried), (chip_set, rows)))
-    found = embed(job, facts, shown)
-    stored = np.asarray(runs.array(job.layout, facts.run_id, "embeddings"), np.float32)[tried]
-    cosine = float(np.median((neighbors.unit_rows(found[: len(tried)]) * neighbors.unit_rows(stored)).sum(axis=1)))
+    own, newest = (optical_chips(layout, each).shape for each in (facts.chip_set, chip_set))
+    if own[1:] != newest[1:]:
+        raise ModelError(f"The chips of {name} are {list(own[1:])}; the newest are {list(newest[1:])}.", _ANEW, kind="bands")
+    learned = described(chip_facts(layout, facts.chip_set), layers.learned_views(facts))
+    if other := scaled_otherwise({"learned_from": {"layers": learned}}, chip_facts(layout, chip_set), name):
+        raise ModelError(f"{other[0].partition(': ')[0]}.", _ANEW, kind="bands")
+    embed = (_by_ranker if facts.method == RANKER_NAME else _by_model)(job, facts)
+    tried = np.unique(np.linspace(0, own[0] - 1, ROWS_TRIED).astype(np.int64))
+    stored = exploring.embeddings_of(layout, facts.run_id)[tried]
+    both = neighbors.unit_rows(embed(facts.chip_set, tried)) * neighbors.unit_rows(stored)
+    cosine = float(np.median(both.sum(axis=1)))
     if not cosine >= LEAST_COSINE:
-        raise ModelError(
-            f"The model of run {facts.run_id} gives its own buildings other embeddings than it stored (cosine "
-            f"{cosine:.2f}).",
-            "Train again to see all buildings.",
-        )
-    return found[len(tried) :]
+        raise ModelError(f"{name} gives its own buildings other embeddings than it stored (cosine {cosine:.2f}).", _ANEW)
+    return embed(chip_set, rows)
 
 
-def _require_same_scaling(job: Job, facts: RunFacts, chip_set: str) -> None:
-    """Refuse chips whose layers were made 0 to 255 in another way than those that a run learned from."""
-    before, now = (chip_facts(job.layout, name).get("scaling", {}) for name in (facts.chip_set, chip_set))
-    for name in before.keys() & now.keys() & set(layers.learned_views(facts)):
-        known, here = ([[float(each) for each in pair] for pair in one[name]["bands"]] for one in (before, now))
-        if known != here:
-            raise ModelError(
-                f"The layer {name} of the newest chips is scaled from {here}; run {facts.run_id} learned from {known}.",
-                "Train again on the new chips to see all buildings.",
-                kind="bands",
-            )
+Embed = Callable[[str, Ints], Singles]
+"""Embeds some chips of a chip set, float32 [M, D]."""
 
 
-def _learned_layers(job: Job, facts: RunFacts) -> bool:
-    """Return whether a run learned from layers: from features of these, or from all bands of its chips."""
-    card = catalog.METHODS.get(facts.method)
-    is_trained_on_chips = facts.settings.get("backbone", FEATURES) != FEATURES
-    if card is not None and card.takes_layers and is_trained_on_chips:
-        return "views" in chip_facts(job.layout, facts.chip_set)
-    return facts.feature_maker.get("kind") == LAYERS
+def _by_model(job: Job, facts: RunFacts) -> Embed:
+    layout = job.layout
+    found = model_files.from_parts(*model_files.of_run(layout.run(facts.run_id)), facts.run_id)
+    known = restore(found, best_device(), lambda name: maker_in(layout, facts.chip_set, name))
+
+    def fitted(model: RestoredModel, chip_set: str) -> tuple[RestoredModel, Chips]:
+        return on_chips(model, read_array(layout.chips(chip_set)), chip_facts(layout, chip_set), facts.run_id)
+
+    measured, _ = fitted(known, facts.chip_set)  # statistics are those of the chips that it knew
+
+    def embed(chip_set: str, rows: Ints) -> Singles:
+        here, chips = fitted(measured, chip_set)
+        inputs: NDArray[Any] = chips[rows]
+        if here.bank is not None:
+            inputs = _plain(job, facts, here.bank, inputs, chip_set, rows)
+        gone = lacking(here, chip_facts(layout, chip_set))
+        return here.model.embed(inputs, None if gone is None else gone[:, rows])
+
+    return embed
 
 
-def _embed_by_model(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
-    found = model_files.from_parts(*model_files.of_run(job.layout.run(facts.run_id)), facts.run_id)
-    restored = restore(found, best_device(), lambda name: maker_in(job.layout, facts.chip_set, name))
-    if restored.bank is None:
-        inputs: NDArray[Any] = shown.chips
-    else:
-        known = optical_chips(job.layout, facts.chip_set)
-        inputs = _plain(job, facts, with_statistics(restored.bank, known, chip_facts(job.layout, facts.chip_set)), shown)
-    each = ((lacking(restored, chip_facts(job.layout, name)), rows) for name, rows in shown.parts)
-    gone = [is_missing[:, rows] for is_missing, rows in each if is_missing is not None]
-    return restored.model.embed(inputs, np.concatenate(gone, axis=1) if gone else None)
-
-
-def _embed_by_ranker(job: Job, facts: RunFacts, shown: _Shown) -> NDArray[np.float32]:
+def _by_ranker(job: Job, facts: RunFacts) -> Embed:
     """Embed as the instant ranker did: maker, mean and axes are those of the chips that it knew."""
-    bank = maker_in(job.layout, facts.chip_set, facts.feature_set)
-    if bank is None:
+    layout = job.layout
+    maker = maker_in(layout, facts.chip_set, facts.feature_set)
+    if maker is None:
         raise ModelError(f"The features of the chips {facts.chip_set} are gone.", "Rank again to see all buildings.")
-    known = np.asarray(feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[0], np.float32)
+    known = np.asarray(feature_sets.views(layout, facts.chip_set, facts.feature_set)[0], np.float32)
     mean, spread = known.mean(0), known.std(0)
-    values = (_plain(job, facts, bank, shown).astype(np.float32) - mean) / np.where(spread > 1e-6, spread, np.inf)
-    return ranker.embeddings_along(ranker.widest_axes(ranker.prepare(known).values), values.astype(np.float32))
+    axes = ranker.widest_axes(ranker.prepare(known).values)
+
+    def embed(chip_set: str, rows: Ints) -> Singles:
+        about = chip_facts(layout, chip_set)
+        chips = feature_sets.chips_for(maker.kind, read_array(layout.chips(chip_set)), about)
+        plain = _plain(job, facts, maker_on(maker, chips, about, facts.run_id), chips[rows], chip_set, rows)
+        return ranker.embeddings_along(axes, (plain - mean) / np.where(spread > 1e-6, spread, np.float32(np.inf)))
+
+    return embed
 
 
-def _plain(job: Job, facts: RunFacts, bank: Maker, shown: _Shown) -> NDArray[np.float16]:
-    """Compute features of the shown chips; a layer that one lacks is filled in by the chips that the run knew."""
-    masks = None
-    if needs_masks(bank):
-        masks = np.concatenate([footprint_masks(job.layout, *part) for part in shown.parts])
-    found = bank.transform(shown.chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)
-    plain: NDArray[np.float16] = found[0]
-    if not isinstance(bank, LayerBanks):
-        return plain
-    known = feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[:1]
-    tables = [
-        feature_sets.is_missing(bank.facts(), chip_facts(job.layout, name)) for name in (facts.chip_set, *dict(shown.parts))
-    ]
-    parts = [
-        (tables[0], np.arange(known.shape[1])),
-        *((table, rows) for table, (_, rows) in zip(tables[1:], shown.parts, strict=True)),
-    ]
-    is_missing = np.concatenate([table[:, rows] for table, rows in parts if table is not None], axis=1)
-    both = np.concatenate([known, found], axis=1)
-    fill_missing(both, bank.views, is_missing, np.arange(both.shape[1]) < known.shape[1])
-    plain = both[0, known.shape[1] :]
+def _plain(job: Job, facts: RunFacts, maker: Maker, chips: Chips, chip_set: str, rows: Ints) -> Singles:
+    """Compute features of some chips of a set; a layer that one lacks is filled in by the chips that the run knew."""
+    masks = footprint_masks(job.layout, chip_set, rows) if needs_masks(maker) else None
+    found = maker.transform(chips, 1, seed=0, device=best_device(), is_cancelled=job.is_cancelled, masks=masks)
+    if isinstance(maker, LayerBanks):
+        known = feature_sets.views(job.layout, facts.chip_set, facts.feature_set)[:1]
+        n = known.shape[1]
+        each = ((facts.chip_set, np.arange(n)), (chip_set, rows))
+        tables = ((feature_sets.is_missing(maker.facts(), chip_facts(job.layout, name)), own) for name, own in each)
+        lacks = [table[:, own] for table, own in tables if table is not None]
+        found = np.concatenate([known, found], axis=1)
+        fill_missing(found, maker.views, np.concatenate(lacks, axis=1), np.arange(found.shape[1]) < n)
+        found = found[:, n:]
+    plain: Singles = found[0].astype(np.float32)
     return plain

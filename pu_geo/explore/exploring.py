@@ -18,6 +18,7 @@ from pu_geo.analysis import neighbors, projection
 from pu_geo.answers import ranking
 from pu_geo.errors import ProjectError
 from pu_geo.methods.settings import check, setting
+from pu_geo.records import Singles
 from pu_geo.scenes import image_quality, preparation
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import choices, contents, runs, store
@@ -96,7 +97,7 @@ def picture(layout: Layout, run_id: str) -> Picture | None:
     return Picture(**{**facts, "settings": UmapSettings(**facts.get("settings", {}))})
 
 
-def store_picture(layout: Layout, run_id: str, made: Picture, new_xy: NDArray[np.float32]) -> None:
+def store_picture(layout: Layout, run_id: str, made: Picture, new_xy: Singles) -> None:
     """Store what is known of a run's UMAP, and the positions of its new buildings, float32 [M, 2]."""
     write_array(layout.run(run_id) / "umap_new.npy", new_xy)
     write_json(layout.run(run_id) / "umap.json", asdict(made))
@@ -138,9 +139,14 @@ def projection_of(layout: Layout, run_id: str, wanted: Kind = "UMAP") -> tuple[K
     return "UMAP", "-".join(str(each) for each in (place, *(path.stat().st_mtime_ns for path in files if path.is_file())))
 
 
+def embeddings_of(layout: Layout, run_id: str) -> Singles:
+    """Return the embeddings of a run, float32 [N, D]. Raises ProjectError if it has none."""
+    return np.asarray(runs.array(layout, run_id, "embeddings"), np.float32)
+
+
 @lru_cache(maxsize=4)
-def _pca(layout: Layout, run_id: str) -> NDArray[np.float32]:
-    return projection.pca_2d(np.asarray(runs.array(layout, run_id, "embeddings"), dtype=np.float32))
+def _pca(layout: Layout, run_id: str) -> Singles:
+    return projection.pca_2d(embeddings_of(layout, run_id))
 
 
 def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | None:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo.analysis import neighbors
 from pu_geo.answers import labeling
 from pu_geo.errors import ProjectError
-from pu_geo.records import LabelOp
+from pu_geo.explore.exploring import embeddings_of
+from pu_geo.records import LabelOp, Singles, rows_of
 from pu_geo.store import chosen as choices
 from pu_geo.store import labels, runs, store
 from pu_geo.store.layout import Layout
@@ -33,11 +33,9 @@ class Alike:
 
 
 @lru_cache(maxsize=2)
-def _rows(layout: Layout, run_id: str) -> tuple[NDArray[np.float32], dict[str, int], Sequence[str]]:
-    """Return unit embeddings of a run, float32 [N, D], the row of each building, and the building of each row."""
-    ids = runs.building_ids_of(layout, run_id)
-    unit = neighbors.unit_rows(np.asarray(runs.array(layout, run_id, "embeddings")))
-    return unit, {building: i for i, building in enumerate(ids)}, ids
+def _rows(layout: Layout, run_id: str) -> Singles:
+    """Return unit embeddings of a run, float32 [N, D]."""
+    return neighbors.unit_rows(embeddings_of(layout, run_id))
 
 
 def like(
@@ -57,15 +55,16 @@ def like(
     known = store.call(layout, labels.current_labels)
     if count < 1:
         raise ProjectError(f"{count} buildings were asked for.", "Ask for 1 or more.")
-    unit, row, ids = _rows(layout, found_run)
-    chosen = np.array([row[building] for building in building_ids if building in row], np.int64)
+    ids = runs.building_ids_of(layout, found_run)
+    chosen = rows_of([*building_ids], ids)
+    chosen = chosen[chosen >= 0]
     if not len(chosen):
         named = listed(list(building_ids)) or "none was named"
         raise ProjectError(
             f"Run {found_run} knows none of these buildings ({named}).", "Name one that has a chip.", kind="building"
         )
     is_hidden = np.fromiter((building in known for building in ids), np.bool_, len(ids)) if only_unlabeled else None
-    rows, cosines = neighbors.nearest(unit, chosen, count, is_hidden=is_hidden)
+    rows, cosines = neighbors.nearest(_rows(layout, found_run), chosen, count, is_hidden=is_hidden)
     scores = np.asarray(runs.array(layout, found_run, "scores"), np.float32)
     return [
         Alike(ids[at], float(cosine), float(scores[at]), str(known.get(ids[at], "")))

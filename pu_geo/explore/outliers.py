@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
 
-from pu_geo.analysis import assessability, estimates, ranker
+from pu_geo.analysis import estimates, ranker
 from pu_geo.analysis import outliers as formulas
 from pu_geo.answers import ranking
 from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.records import Label, LabelOp
-from pu_geo.scenes.preparation import chip_facts
+from pu_geo.runs.training import to_learn_from
 from pu_geo.store import decisions, labels, runs, store
 from pu_geo.store.decisions import Decision
 from pu_geo.store.labels import Moment
@@ -67,19 +67,17 @@ def queue(layout: Layout, run_id: str, *, again: bool = False) -> list[Suspect]:
     with store.connect(layout) as db:
         facts = runs.find(db, run_id)
         at, done = labels.moment(db), set(_reviewed(db))
-    found = [*_wrong_clicks(layout, facts.run_id, facts.chip_set, facts.feature_set, at), *_noted(layout, facts.run_id)]
+    found = [*_wrong_clicks(layout, facts.chip_set, facts.feature_set, at), *_noted(layout, facts.run_id)]
     return [each for each in found if again or each.key not in done]
 
 
 @lru_cache(maxsize=4)
-def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, feature_set: str, at: Moment) -> tuple[Suspect, ...]:
+def _wrong_clicks(layout: Layout, chip_set: str, feature_set: str, at: Moment) -> tuple[Suspect, ...]:
     """Return the positives that rankers which did not learn from them score low, by the features of the run.
 
     None while there are too few positives.
     """
-    ids = runs.building_ids_of(layout, run_id)
-    pu = store.call(layout, labels.pu_set, at=at.event, ids=ids)
-    pu = pu.without(assessability.reasons(chip_facts(layout, chip_set)) != "")
+    _, pu = to_learn_from(layout, chip_set)
     features = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set, feature_set))
     try:
         share = estimates.elkan_noto_share(features, pu.is_positive, is_excluded=pu.is_excluded, n_folds=3)
@@ -93,7 +91,7 @@ def _wrong_clicks(layout: Layout, run_id: str, chip_set: str, feature_set: str, 
     )
     n, doubts = max(FEWEST, round(SHARE_OF_CLICKS * len(rows))), 1 - places
     return tuple(
-        Suspect("wrong click", (ids[int(rows[at])],), words.format(doubts[at]), float(doubts[at]))
+        Suspect("wrong click", (pu.building_ids[int(rows[at])],), words.format(doubts[at]), float(doubts[at]))
         for at in places.argsort(kind="stable")[:n]
         if places[at] < formulas.doubtful_below(share)
     )

@@ -7,10 +7,12 @@ from dataclasses import asdict
 
 import numpy as np
 import shapely
-from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, neighbors, outliers
+from pu_geo.explore.exploring import embeddings_of
 from pu_geo.explore.outliers import Suspect
+from pu_geo.geo.vector.matching import overlaps
+from pu_geo.records import Facts, Ints, Singles
 from pu_geo.store import contents, labels, runs, store
 from pu_geo.store.contents import chip_facts, optical_chips
 from pu_geo.store.job import Job
@@ -26,7 +28,7 @@ _LONELY = "Unlike any other chip: {:.1f} standard deviations farther from its ne
 _NONE = np.zeros((0, 1), np.int64), np.zeros((0, 1), np.float32)
 
 
-def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
+def find_outliers(job: Job, *, run_id: str) -> Facts:
     """Write `runs/<run_id>/outliers.json`: duplicates and isolated chips as `Suspect`, worst first, 200 each at most.
 
     Only outlines are compared where the picture shows nothing, or a person called the building not assessable.
@@ -42,7 +44,7 @@ def find_outliers(job: Job, *, run_id: str) -> dict[str, object]:
     ids = runs.building_ids_of(job.layout, facts.run_id)
     job.report(0.05, "neighbors of each chip")
     rows = _with_a_picture(job.layout, facts.chip_set, ids)
-    unit = neighbors.unit_rows(np.asarray(runs.array(job.layout, facts.run_id, "embeddings"))[rows])
+    unit = neighbors.unit_rows(embeddings_of(job.layout, facts.run_id)[rows])
     n_near = min(N_NEIGHBORS, len(unit))
     near, distances = neighbors.nearest_of_each(unit, n_near) if n_near > 1 else _NONE
     job.stop_if_cancelled()
@@ -72,16 +74,14 @@ def _twice(both: tuple[str, str], overlap: float | None, difference: float | Non
     return Suspect("duplicate", both, f"Perhaps one building twice: {words}.", overlap or 0.0)
 
 
-def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> NDArray[np.int64]:
+def _with_a_picture(layout: Layout, chip_set: str, ids: Sequence[str]) -> Ints:
     """Return the rows of buildings that can be judged: all blank chips are alike, and unlike the others."""
     answers = store.call(layout, labels.current_labels)
-    facts = chip_facts(layout, chip_set)
-    hidden = assessability.by_building(facts["building_ids"], assessability.reasons(facts))
-    is_shown = [building not in hidden and answers.get(building) != "not_assessable" for building in ids]
-    return np.flatnonzero(is_shown).astype(np.int64)
+    is_judged = np.array([answers.get(building) != "not_assessable" for building in ids], np.bool_)
+    return np.flatnonzero(is_judged & (assessability.reasons(chip_facts(layout, chip_set)) == ""))
 
 
-def _close(rows: NDArray[np.int64], near: NDArray[np.int64], distances: NDArray[np.float32]) -> NDArray[np.int64]:
+def _close(rows: Ints, near: Ints, distances: Singles) -> Ints:
     """Return pairs of the run's rows whose embeddings are close, int64 [P, 2], each once though either may list the
     other.
     """
@@ -95,23 +95,15 @@ Pairs = dict[tuple[str, str], tuple[float | None, float | None]]
 
 def _overlapping(layout: Layout, ids: Sequence[str]) -> Pairs:
     """Return pairs of buildings with the share of the smaller outline that both cover."""
-    table = store.call(layout, contents.footprints)
-    wanted = set(ids)
-    kept = [i for i, building in enumerate(table.building_ids) if building in wanted]
-    outlines = shapely.from_wkb([table.wkb[i] for i in kept])
-    first, second = shapely.STRtree(outlines).query(outlines, predicate="intersects")
-    first, second = first[first < second], second[first < second]
-    common = shapely.area(shapely.intersection(outlines[first], outlines[second]))
-    share = common / np.maximum(np.minimum(shapely.area(outlines[first]), shapely.area(outlines[second])), 1e-12)
-    names = [table.building_ids[i] for i in kept]
-    return {
-        (names[a], names[b]): (round(float(one), 3), None)
-        for a, b, one in zip(first.tolist(), second.tolist(), share.tolist(), strict=True)
-        if one >= OVERLAP_FROM
-    }
+    there, wanted = store.call(layout, contents.all_outlines), set(ids)
+    names = [building for building in there if building in wanted]
+    outlines = shapely.from_wkb(np.array([there[building] for building in names], dtype=object))
+    first, second, _, shares = overlaps(outlines, None)
+    pairs = zip(first.tolist(), second.tolist(), shares.tolist(), strict=True)
+    return {(names[a], names[b]): (round(share, 3), None) for a, b, share in pairs if share >= OVERLAP_FROM}
 
 
-def _with_same_chips(job: Job, chip_set: str, ids: Sequence[str], close: NDArray[np.int64], pairs: Pairs) -> Pairs:
+def _with_same_chips(job: Job, chip_set: str, ids: Sequence[str], close: Ints, pairs: Pairs) -> Pairs:
     """Add pairs of chips that are the same picture, with their mean difference in gray levels."""
     chips = optical_chips(job.layout, chip_set)
     found = dict(pairs)

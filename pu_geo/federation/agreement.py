@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from pu_geo import __version__
 from pu_geo.errors import FederationError, PuGeoError, printable
 from pu_geo.methods import catalog
 from pu_geo.methods.cards.fedaws import FedawsSettings
-from pu_geo.records import MAX_TYPE
+from pu_geo.records import MAX_TYPE, Facts
 from pu_geo.store import contents, federations
 from pu_geo.store.federations import REST
 from pu_geo.store.layout import checked_id
@@ -290,7 +290,7 @@ class Plan:
     host: str = LOCALHOST
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Plan:
+    def from_json(cls, facts: Facts) -> Plan:
         """Return the plan of which `asdict` gave the facts."""
         return cls(**{**facts, "types": tuple(facts["types"]), "privacy": Privacy(**facts["privacy"])})
 
@@ -343,24 +343,27 @@ def _check_settings(settings: FedawsSettings, privacy: Privacy) -> None:
         )
 
 
-def _all_of(kind: type[Any], facts: object, what: str) -> dict[str, Any]:
+def _all_of(kind: type[Any], facts: object, what: str) -> Facts:
     """Return an object's facts if they are all fields of a dataclass and no others."""
     if not isinstance(facts, Mapping):
         raise FederationError(f"{what} must be an object; it is {printable(facts)!r}.", _ASK, kind="agreement")
-    names = {item.name for item in fields(kind)}
-    odd = sorted(names ^ set(facts))
-    if odd:
-        words = "lacks" if odd[0] in names else "has an unknown"
+    if odd := odd_name({item.name for item in fields(kind)}, facts):
         raise FederationError(
-            f"{what} {words} {printable(odd[0])!r}.", "It may come from another version of PU-Geo: install the same one.",
+            f"{what} {odd}.", "It may come from another version of PU-Geo: install the same one.",
             kind="agreement",
         )  # fmt: skip
     return dict(facts)
 
 
-def _text(name: str, value: object, most: int, *, least: int = 1) -> None:
-    if not isinstance(value, str) or not least <= len(value) <= most or (value and not value.isprintable()):
-        raise _wrong(name, value, f"a text of {least} to {most} characters")
+def odd_name(wanted: Collection[str], came: Collection[str]) -> str:
+    """Return which name is missing or not known, as in "lacks 'seed'"; "" where the names are those that are wanted."""
+    odd = sorted({*wanted} ^ {*came})
+    return f"{'lacks' if odd[0] in wanted else 'has an unknown'} {printable(odd[0])!r}" if odd else ""
+
+
+def _text(name: str, value: object, most: int) -> None:
+    if not isinstance(value, str) or not 1 <= len(value) <= most or not value.isprintable():
+        raise _wrong(name, value, f"a text of 1 to {most} characters")
 
 
 def _number(name: str, value: object, low: float, high: float, *, whole: bool = False) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -14,6 +13,7 @@ from pu_geo.federation.agreement import Agreement, Plan
 from pu_geo.federation.deployed import require_flower
 from pu_geo.federation.member_job import OwnData, Part, feature_space
 from pu_geo.federation.wire_job import Message
+from pu_geo.records import Facts
 from pu_geo.store import contents, federations, store
 from pu_geo.store.federations import Held
 from pu_geo.store.job import Job
@@ -22,7 +22,7 @@ JOIN = "federate_join"
 _WAIT_SECONDS = 0.3
 
 
-def federate_lead(job: Job, *, federation: str, plan: Mapping[str, Any], own: Held) -> dict[str, Any]:
+def federate_lead(job: Job, *, federation: str, plan: Facts, own: Held) -> Facts:
     """Serve a federation until its last round, from the round where it stopped before; the first time write its agreement.
 
     A job is started for each class of this project, whose key is admitted at once: nobody has to compare it. The first round
@@ -102,7 +102,7 @@ def _wait_for_members(job: Job, transport: Any, needed: int, agreement: Agreemen
         time.sleep(_WAIT_SECONDS)
 
 
-def federate_join(job: Job, federation: str, class_name: str) -> dict[str, Any]:
+def federate_join(job: Job, federation: str, class_name: str) -> Facts:
     """Take part in a federation for one class until its model is there; wait wherever the leader is away.
 
     Args:
@@ -130,33 +130,31 @@ def federate_join(job: Job, federation: str, class_name: str) -> dict[str, Any]:
     warnings = agreement.pixel_words(job.layout.folder.name, store.call(job.layout, contents.grid).gsd_m)
     for words in warnings:
         job.report(0.0, words, is_news=True)
-    part = _Reported(job, Part(own, class_name, held[class_name]))
+    part = _Reported(job, own, class_name, held[class_name])
     take_part(
-        invitation, membership.key_path(folder, part.part.row), part, report=part.say, is_cancelled=job.is_cancelled
+        invitation, membership.key_path(folder, part.row), part, report=part.say, is_cancelled=job.is_cancelled
     )  # fmt: skip
     return {"class_name": class_name, "rounds": part.n_answered, "warnings": warnings}
 
 
-class _Reported:
+class _Reported(Part):
     """A member whose job shows what it does."""
 
-    def __init__(self, job: Job, part: Part) -> None:
-        self.job, self.part = job, part
+    def __init__(self, job: Job, own: OwnData, class_name: str, types_from: str | None) -> None:
+        super().__init__(own, class_name, types_from)
+        self.job = job
         self.n_answered, self.share = 0, 0.0
         self._said = ""
 
     def reply(self, message: Message) -> Message:
-        found = self.part.reply(message)
+        found = super().reply(message)
         if message.kind == wire_job.ASK:
             self.n_answered += 1
-            self.share = message.round / (self.part.own.agreement.settings.rounds + 1)
+            self.share = message.round / (self.own.agreement.settings.rounds + 1)
             self.job.epoch(
                 {"epoch": message.round, "progress": self.share}
             )  # from the first one on the time left is counted
         return found
-
-    def note(self, message: Message) -> None:
-        self.part.note(message)
 
     def say(self, words: str) -> None:
         """Report what the connection does; the same words once."""

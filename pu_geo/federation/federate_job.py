@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from pu_geo.federation.agreement import Plan
 from pu_geo.federation.member_job import feature_space
 from pu_geo.federation.rounds_job import lead
 from pu_geo.federation.simulated_job import SimulatedTransport, set_up
+from pu_geo.records import Facts
 from pu_geo.store.federations import Held
 from pu_geo.store.job import Job
 from pu_geo.store.store import open_project
 
 
 def federate_simulate(
-    job: Job, *, federation: str, plan: Mapping[str, Any], parties: Mapping[str, Held]
-) -> dict[str, Any]:  # fmt: skip
+    job: Job, *, federation: str, plan: Facts, parties: Mapping[str, Held]
+) -> Facts:  # fmt: skip
     """Train projects on this machine together as if each were at another agency; the job's project leads.
 
     Started again with the same arguments it goes on after its last round.

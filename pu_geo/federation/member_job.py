@@ -10,15 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
 
 from pu_geo.errors import FederationError, TrainingError, printable
 from pu_geo.features.bank import FEATURE_SEED, fingerprint
 from pu_geo.federation import network_job, privacy_job, wire_job
 from pu_geo.federation.agreement import Agreement, FeatureSpace
 from pu_geo.federation.wire_job import Message
-from pu_geo.files import atomic_write
 from pu_geo.methods import catalog
 from pu_geo.methods.fedaws import CLIENT_STREAM, Client, Embedder, FedawsNetwork, client_update, theta_of
 from pu_geo.runs.inputs_job import RunInputs, read_inputs
@@ -187,7 +185,8 @@ class Part:
             {**ask.facts, "class_name": self.class_name, "n_chips": n_chips, "loss": loss},
         )  # fmt: skip
         if rules.kind == "local":
-            self._store(ask, answer)
+            notes = {"ask": _sha256_of(ask), "facts": json.dumps(dict(answer.facts))}
+            wire_job.write_tensors(self._answer_file, answer.tensors, notes)
         return answer
 
     def _check(self, ask: Message) -> None:
@@ -213,9 +212,7 @@ class Part:
         if not path.is_file():
             return None
         try:
-            with safe_open(path, "pt") as stored:
-                notes = stored.metadata() or {}
-                tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # it is no mapping
+            notes, tensors = wire_job.read_tensors(path)
             answer = wire_job.checked(Message(wire_job.ANSWER, tensors, json.loads(notes["facts"])), wire_job.ANSWER)
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else error  # the leader gets these words, and no path
@@ -230,11 +227,6 @@ class Part:
         if ask.round <= answer.round:
             raise _odd(f"is for round {ask.round}, which this member has answered: another answer would cost privacy")
         return None
-
-    def _store(self, ask: Message, answer: Message) -> None:
-        content = save(dict(answer.tensors), {"ask": _sha256_of(ask), "facts": json.dumps(dict(answer.facts))})
-        with atomic_write(self._answer_file, mode=0o600) as temporary:
-            temporary.write_bytes(content)
 
 
 def feature_space(layout: Layout) -> FeatureSpace:

@@ -24,12 +24,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pu_geo.federation.agreement import Agreement, Privacy
 from pu_geo.files import atomic_write, make_folder
 from pu_geo.methods.fedaws import ClientUpdate, Theta
+from pu_geo.records import Floats
 from pu_geo.store.federations import KEYS
 from pu_geo.store.locks import one_at_a_time
 
@@ -61,7 +61,7 @@ class SecretNoise:
             part[:] = self._block(part.size)
         return torch.from_numpy(found.reshape(tuple(shape)))
 
-    def _block(self, n: int) -> NDArray[np.float64]:
+    def _block(self, n: int) -> Floats:
         n_pairs = -(-n // 2)
         drawn = hashlib.shake_256(self._key + self._n_blocks.to_bytes(8, "big")).digest(16 * n_pairs)
         self._n_blocks += 1

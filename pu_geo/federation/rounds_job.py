@@ -12,19 +12,18 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
 from torch import Tensor
 
 from pu_geo.errors import FederationError, printable
 from pu_geo.federation import network_job, privacy_job, wire_job
 from pu_geo.federation.agreement import Agreement
 from pu_geo.federation.wire_job import Message
-from pu_geo.files import atomic_write
 from pu_geo.methods.fedaws import Learner, server_round
+from pu_geo.records import Facts
 from pu_geo.store import federations
 from pu_geo.store.federations import STATE, Round
 from pu_geo.store.job import Job
@@ -41,12 +40,16 @@ _RESTORE = (
 MAX_CHIPS, _LOSS_SPARE = 10**8, 1.001  # for rounding
 
 
+Replies = Mapping[int, Message | str]
+"""By row of W: a reply, or in words why there is none that counts."""
+
+
 class Transport(Protocol):
     """Carries messages to the members, and what they reply."""
 
     def exchange(
         self, messages: Mapping[int, Message], *, deadline_s: float, stop: Callable[[], None], arrived: Callable[[int], None]
-    ) -> Mapping[int, Message | str]:
+    ) -> Replies:
         """Send members their messages, by row of W, and return what came back until the deadline.
 
         Args:
@@ -60,7 +63,7 @@ class Transport(Protocol):
         ...
 
 
-def lead(job: Job, agreement: Agreement, transport: Transport) -> dict[str, Any]:
+def lead(job: Job, agreement: Agreement, transport: Transport) -> Facts:
     """Run the rounds of a federation from its stored state to the last one, and send the model to the members that have it
     not.
 
@@ -113,9 +116,7 @@ def read_state(folder: Path, agreement: Agreement) -> tuple[int, Learner] | None
     if not path.is_file():
         return None
     try:
-        with safe_open(path, "pt") as stored:
-            facts = stored.metadata() or {}
-            tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # it is no mapping
+        facts, tensors = wire_job.read_tensors(path)
     except (SafetensorError, OSError) as error:
         restart = f"Restore {STATE} from a copy of the project, or remove it to start at round 1 again."
         hint = restart if agreement.privacy.kind == "none" else _RESTORE
@@ -160,12 +161,10 @@ def _require_newest(agreement: Agreement, folder: Path, done: int) -> None:
 
 def write_state(folder: Path, agreement: Agreement, done: int, learner: Learner) -> None:
     """Store theta, W and the momentum of theta after a round: one file, whole or not at all."""
-    tensors = {_THETA + name: tensor.contiguous() for name, tensor in learner.theta.items()}
-    tensors |= {_VELOCITY + name: tensor.contiguous() for name, tensor in learner.velocity.items()}
-    tensors[wire_job.CLASS_VECTORS] = learner.class_vectors.contiguous()
-    content = save(tensors, {_ROUND: str(done), _DIGEST: agreement.digest})
-    with atomic_write(folder / STATE) as temporary:
-        temporary.write_bytes(content)
+    tensors = {_THETA + name: tensor for name, tensor in learner.theta.items()}
+    tensors |= {_VELOCITY + name: tensor for name, tensor in learner.velocity.items()}
+    tensors[wire_job.CLASS_VECTORS] = learner.class_vectors
+    wire_job.write_tensors(folder / STATE, tensors, {_ROUND: str(done), _DIGEST: agreement.digest})
 
 
 def _round(job: Job, agreement: Agreement, transport: Transport, number: int, learner: Learner) -> tuple[Learner, Round]:
@@ -192,10 +191,12 @@ def _round(job: Job, agreement: Agreement, transport: Transport, number: int, le
         else:
             answers[row] = answer
     is_counted = len(answers) >= agreement.quorum and not _never(agreement, folder, number, answers)
+    # Where noise hides members, their losses would tell of their chips.
+    losses = [float(answer.facts["loss"]) for answer in answers.values() if agreement.privacy.kind != "local"]
     after = _step(agreement, folder, number, learner, answers) if is_counted else learner
     found = Round(
-        number, now(), list(answers), [row for row in asks if row not in came], refused, _loss(agreement, answers),
-        _cosines(after.class_vectors), is_counted,
+        number, now(), list(answers), [row for row in asks if row not in came], refused,
+        sum(losses) / len(losses) if losses else None, _cosines(after.class_vectors), is_counted,
     )  # fmt: skip
     federations.append_round(folder, found)
     if is_counted:
@@ -209,7 +210,7 @@ def _exchanged(
     transport: Transport,
     messages: Mapping[int, Message],
     arrived: Callable[[int], None] = lambda _: None,
-) -> Mapping[int, Message | str]:
+) -> Replies:
     """Note what is about to leave, send it, and return what came back."""
     folder = job.layout.federation(agreement.id)
     here = federations.rows_here(folder, len(agreement.classes))
@@ -227,13 +228,6 @@ def _never(agreement: Agreement, folder: Path, number: int, answers: Iterable[in
         return []
     took_part = {row for one in federations.rounds(folder) if one.number < number for row in one.taking_part}
     return [name for row, name in enumerate(agreement.classes) if row not in took_part.union(answers)]
-
-
-def _loss(agreement: Agreement, answers: Mapping[int, Message]) -> float | None:
-    """Return the mean loss; None where nobody took part, or noise hides members, whose losses would tell of their chips."""
-    if not answers or agreement.privacy.kind == "local":
-        return None
-    return sum(float(answer.facts["loss"]) for answer in answers.values()) / len(answers)
 
 
 def _step(agreement: Agreement, folder: Path, number: int, learner: Learner, answers: Mapping[int, Message]) -> Learner:

@@ -14,9 +14,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from safetensors import safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from pu_geo.errors import FederationError, printable
+from pu_geo.federation.agreement import odd_name
+from pu_geo.files import atomic_write
 from pu_geo.methods.fedaws import ClientUpdate, Theta
 from pu_geo.store import federations
 from pu_geo.store.federations import FACTS, Sent
@@ -75,8 +79,8 @@ def checked(message: Message, *kinds: str) -> Message:
     facts, wanted = message.facts, _FACTS.get(message.kind, {})
     if message.kind not in kinds:
         raise _refused(f"is of kind {printable(message.kind)!r} where {' or '.join(map(repr, kinds))} was due")
-    if odd := sorted(set(wanted) ^ set(facts)):
-        raise _refused(f"{'lacks' if odd[0] in wanted else 'has an unknown'} {printable(odd[0])!r}")
+    if odd := odd_name(wanted, facts):
+        raise _refused(odd)
     for name, value in facts.items():
         if type(value) is not wanted[name]:
             raise _refused(f"has {printable(value)!r} for {name}")
@@ -89,8 +93,8 @@ def mismatch(wanted: Mapping[str, Tensor], came: Mapping[str, Tensor]) -> str:
     """Return in one sentence why tensors are not of the names, types and shapes that are wanted, in finite numbers; "" where
     they are.
     """
-    if odd := sorted(came.keys() ^ wanted.keys()):
-        return f"It {'lacks the' if odd[0] in wanted else 'holds an unknown'} tensor {printable(odd[0])!r}."
+    if odd := odd_name(wanted, came):
+        return f"It {odd} among its tensors."
     for name, tensor in came.items():
         due = wanted[name]
         if tensor.dtype != due.dtype:
@@ -100,6 +104,19 @@ def mismatch(wanted: Mapping[str, Tensor], came: Mapping[str, Tensor]) -> str:
         if n_bad := int((~tensor.isfinite()).sum()):
             return f"{n_bad:,} of {tensor.numel():,} values of {name} are no finite numbers."
     return ""
+
+
+def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """Return the notes and the tensors of a file of safetensors. Raises SafetensorError or OSError where it is damaged."""
+    with safe_open(path, "pt") as stored:
+        return stored.metadata() or {}, {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118  # no mapping
+
+
+def write_tensors(path: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> None:
+    """Write such a file, whole or not at all, for nobody else to read."""
+    content = save({name: tensor.contiguous() for name, tensor in tensors.items()}, dict(notes))
+    with atomic_write(path, mode=0o600) as temporary:
+        temporary.write_bytes(content)
 
 
 def note(folder: Path, message: Message, to: str, *, is_here: bool) -> None:

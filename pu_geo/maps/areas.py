@@ -6,6 +6,7 @@ from typing import Any
 
 from pu_geo import jobs
 from pu_geo.jobs import JobView
+from pu_geo.records import Facts
 from pu_geo.store import areas as stored
 from pu_geo.store import store
 from pu_geo.store.layout import Layout, checked_id, read_json
@@ -22,7 +23,7 @@ def last_summing_up(layout: Layout, run_id: str) -> JobView | None:
     return next((job for job in done if job.result.get("run_id") == run_id), None)
 
 
-def area_table(layout: Layout, job_id: str, layer: str) -> dict[str, Any]:
+def area_table(layout: Layout, job_id: str, layer: str) -> Facts:
     """Return what the job "sum_up" found for one layer: {"rows", "outlines", "n_outside"}."""
     path = layout.jobs / checked_id(job_id) / f"{layer}.json"
     found: dict[str, Any] = read_json(path)

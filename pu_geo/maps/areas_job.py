@@ -15,14 +15,13 @@ from pu_geo.geo.export.geometry import to_crs84
 from pu_geo.geo.export.pieces import geojson_lines, write_csv
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.areas import CELL_M, Areas, assign, centroids, grid_cells, read_areas
-from pu_geo.maps.damage_map_job import build_damage_map
-from pu_geo.records import DamageMap
-from pu_geo.scenes import scene_files
+from pu_geo.maps.damage_map_job import map_for
+from pu_geo.records import DamageMap, Facts
 from pu_geo.store import areas as stored
 from pu_geo.store import contents, store
 from pu_geo.store.areas import AreaLayer
 from pu_geo.store.choices import PERSON
-from pu_geo.store.job import Job, Part
+from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout, write_json
 from pu_geo.wording import plural
 
@@ -39,9 +38,7 @@ class AreaTable(NamedTuple):
     n_several: int = 0
 
 
-def add_areas(
-    job: Job, *, path: str, layer: str, name_field: str | None = None, code_field: str | None = None
-) -> dict[str, object]:
+def add_areas(job: Job, *, path: str, layer: str, name_field: str | None = None, code_field: str | None = None) -> Facts:
     """Read a polygon file into the project as one layer of areas; a layer of the same name is replaced.
 
     Args:
@@ -129,9 +126,7 @@ def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder:
     return written
 
 
-def sum_up(
-    job: Job, *, run_id: str, threshold: float, cell_m: float = CELL_M, threshold_origin: str = PERSON
-) -> dict[str, object]:
+def sum_up(job: Job, *, run_id: str, threshold: float, cell_m: float = CELL_M, threshold_origin: str = PERSON) -> Facts:
     """Sum a run's map up by area, for the screen; `write_area_files` writes the files.
 
     Args:
@@ -143,9 +138,7 @@ def sum_up(
         job's folder as `<layer>.json` with "rows", "outlines" (of the largest part of each area, [[x, y], ...] in metres of
         the project grid), "n_outside" and "n_several".
     """
-    job.report(0.1, "collecting scores and labels")
-    scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
-    damage_map = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
+    damage_map = map_for(job, run_id, threshold, threshold_origin)
     job.report(0.4, "summing up")
     names = []
     for name, rows, areas, n_outside, n_several in area_tables(job.layout, damage_map, cell_m=cell_m):

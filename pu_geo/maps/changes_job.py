@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from pu_geo.geo.export.pieces import write_csv
-from pu_geo.records import LABEL_NAMES, DamageMap
+from pu_geo.records import LABEL_NAMES, DamageMap, Facts
 from pu_geo.store import rounds, versions
 from pu_geo.store.layout import Layout
 from pu_geo.store.rounds import Round
 
 COMPARED = ("damage_binary", "triage", "label", "not_assessed_reason", "damage_class")
-_CHANGE = ("building_id", "field", "before", "after")
+CHANGE = ("building_id", "field", "before", "after")
 _HISTORY = ("round", "building_id", "damage_binary", "label", "labeller", "labelled_at", "score", "post_date")
 
 
-def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[dict[str, object]]:
+def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[Facts]:
     """Return what differs from version `number`: one row a building and field, with "before" and "after".
 
     Buildings that came or went have the field "building" with before or after "present".
@@ -32,12 +32,7 @@ def changes_since(layout: Layout, number: int, damage_map: DamageMap) -> list[di
         both = ((name, before[name][was], damage_map.columns[name][i]) for name in COMPARED)
         found += [(building, name, then, now) for name, then, now in both if then != now]
     found += [(building, "building", "present", None) for building in old]
-    return [dict(zip(_CHANGE, row, strict=True)) for row in found]
-
-
-def write_changes(folder: Path, rows: Sequence[Mapping[str, object]]) -> None:
-    """Write the change log of a version."""
-    _write(folder / "changes.csv", _CHANGE, rows)
+    return [dict(zip(CHANGE, row, strict=True)) for row in found]
 
 
 def write_history(folder: Path, past: Round, damage_map: DamageMap) -> None:
@@ -47,7 +42,7 @@ def write_history(folder: Path, past: Round, damage_map: DamageMap) -> None:
         for i, building in enumerate(damage_map.building_ids)
     ]
     before = [{**asdict(one), "label": one.label and LABEL_NAMES[one.label]} for one in past.past]
-    _write(folder / "history.csv", _HISTORY, [*before, *now])
+    write(folder / "history.csv", _HISTORY, [*before, *now])
     last = rounds.last_of_each(past)
     changed = [
         {
@@ -57,8 +52,9 @@ def write_history(folder: Path, past: Round, damage_map: DamageMap) -> None:
         for row in now
         if (old := last.get(str(row["building_id"]))) is not None and old.damage_binary != row["damage_binary"]
     ]  # fmt: skip
-    _write(folder / "round_changes.csv", ("building_id", "before", "after", "is_confirmed"), changed)
+    write(folder / "round_changes.csv", ("building_id", "before", "after", "is_confirmed"), changed)
 
 
-def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, object]]) -> None:
+def write(path: Path, columns: Sequence[str], rows: Sequence[Facts]) -> None:
+    """Write some columns of rows as a table."""
     write_csv(path, columns, ([row[name] for name in columns] for row in rows))

@@ -23,7 +23,7 @@ from pu_geo.assessment import auditing
 from pu_geo.assessment.auditing import AuditView
 from pu_geo.maps import damage_types
 from pu_geo.maps.damage_types import TypeAudit, TypesOnMap
-from pu_geo.records import LABEL_NAMES, NOT_GRADED, NOT_IN_RUN, LabelEvent, RunFacts, Units
+from pu_geo.records import LABEL_NAMES, NOT_GRADED, NOT_IN_RUN, Facts, LabelEvent, RunFacts, Units, rows_of
 from pu_geo.scenes import image_quality, layers, scene_pair
 from pu_geo.store import analysts, chosen, contents, freshness, grades, import_log, labels, population, store
 from pu_geo.store.chosen import Threshold
@@ -48,12 +48,6 @@ WHY = {
     NOT_IN_RUN: "added after the run, which does not score them",
 }
 """Why a building is not assessed, for people."""
-_BINARY: Mapping[Class, str] = {
-    "confirmed": "damaged", "flagged": "damaged", "not_flagged": "not_flagged", "not_assessed": "not_assessed",
-}  # fmt: skip
-_TRIAGE: Mapping[Class, str] = {
-    "confirmed": "confirmed", "flagged": "flagged", "not_flagged": "below", "not_assessed": "not_assessed",
-}  # fmt: skip
 _OF_PEOPLE = (
     "damage_class",
     "label",
@@ -86,7 +80,7 @@ class DamageMap:
     run: RunFacts | None = None
 
     @cached_property
-    def chips(self) -> Mapping[str, Any]:
+    def chips(self) -> Facts:
         """Return the facts of its chip set."""
         return contents.chip_facts(self.layout, self.chip_set)
 
@@ -160,8 +154,8 @@ class DamageMap:
         """
         if not self.layout.chip_facts(self.chip_set).is_file():
             return []
-        found, row = self.population, {building: at for at, building in enumerate(self.population.ids)}
-        at = np.array([row.get(building, -1) for building in self.chips["building_ids"]], np.int64)
+        found = self.population
+        at = rows_of(self.chips["building_ids"], found.ids)
         why, scores = np.append(found.why, population.REMOVED)[at], np.append(found.scores, np.nan)[at]
         return scenes.scene_rows(self.chips, scores, self.limit.value, why, [[*found.answers, None][k] for k in at])
 
@@ -193,12 +187,12 @@ class DamageMap:
         return {
             "assessed": [not why for why in whys],
             "not_assessed_reason": [why or None for why in whys],
-            "damage_binary": [_BINARY[kind] for kind in classes],
+            "damage_binary": ["damaged" if kind in ("confirmed", "flagged") else kind for kind in classes],
             "score": scores,
             "score_type": [None if self.run is None else self.run.score_type] * n,
             "rank": ranks,
             "threshold": [self.limit.value] * n,
-            "triage": [_TRIAGE[kind] for kind in classes],
+            "triage": ["below" if kind == "not_flagged" else kind for kind in classes],
         }
 
     @cached_property
@@ -281,7 +275,7 @@ class DamageMap:
         return [*scene_pair.doubts_of(self.layout), *store.call(self.layout, import_log.doubts)]
 
     @cached_property
-    def layers(self) -> list[dict[str, Any]]:
+    def layers(self) -> Sequence[Facts]:
         """Return the layers of its chips, see `layers.in_chips`."""
         return layers.in_chips(self.chips, () if self.run is None else layers.learned_views(self.run))
 

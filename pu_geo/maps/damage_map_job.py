@@ -21,7 +21,7 @@ from pu_geo.geo.vector.areas import assign, centroids
 from pu_geo.geo.vector.duplicates import twins
 from pu_geo.maps import damage_map as maps
 from pu_geo.maps import damage_types
-from pu_geo.records import LABEL_NAMES, DamageMap, FootprintTable, RunFacts, Scene, Units
+from pu_geo.records import LABEL_NAMES, DamageMap, Facts, Floats, FootprintTable, RunFacts, Scene, Singles, Units, rows_of
 from pu_geo.runs import training
 from pu_geo.scenes import scene_files
 from pu_geo.store import (
@@ -39,8 +39,10 @@ from pu_geo.store import (
     runs,
     store,
 )
+from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import Layout
 
+Columns = dict[str, Sequence[object]]
 SCHEMA_VERSION = "1.3"
 DISCLAIMER = "Preliminary damage map from satellite or aerial imagery; not field-validated."
 OWN_SCORES = "own_scores"  # method of a map whose scores no run of the project made
@@ -73,6 +75,13 @@ def build_damage_map(
     return _collect(shown, version)
 
 
+def map_for(job: Job, run_id: str, threshold: float | None, origin: str, version: str | None = None) -> DamageMap:
+    """Collect the same for a job, once the files of the scenes were compared with those that were added."""
+    job.report(0.05, "collecting scores and labels")
+    scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
+    return build_damage_map(job.layout, run_id, threshold, version=version, threshold_origin=origin)
+
+
 def build_own_map(
     layout: Layout, scores: NDArray[np.floating], threshold: float, *, chip_set: str | None = None
 ) -> DamageMap:
@@ -95,7 +104,14 @@ def build_own_map(
     given = _checked_scores(scores, len(pu.building_ids))
     is_flagged = runs.written(given) >= limit
     if limit != threshold:
-        _check_decimals(int((given >= threshold).sum()), int(is_flagged.sum()), len(given))
+        n, n_given, n_written = len(given), int((given >= threshold).sum()), int(is_flagged.sum())
+        if abs(n_given - n_written) > max(1, MOST_FLAGGED_BY_ROUNDING * n):
+            raise PuGeoError(
+                f"{n_given:,} of {n:,} scores reach the threshold, and {n_written:,} do once they are written with 4 "
+                "decimals, as in every map.",
+                "Spread the scores over 0..1, such as by ranks: scipy.stats.rankdata(scores) / len(scores), the threshold "
+                "likewise.",
+            )
     silent = assessability.groups_without_answers(chips, pu.is_positive, pu.is_not_damaged, is_flagged)
     why = assessability.by_building(pu.building_ids, assessability.reasons(chips, silent))
     there = store.call(layout, contents.building_ids)
@@ -109,19 +125,7 @@ def check_threshold(threshold: float) -> None:
         raise PuGeoError(f"The threshold is {threshold}; scores lie between 0 and 1.", "Choose a value in between.")
 
 
-def _check_decimals(n_given: int, n_written: int, n: int) -> None:
-    """Refuse a threshold of more than 4 decimals among scores so close to each other that 4 decimals flag others."""
-    if abs(n_given - n_written) > max(1, MOST_FLAGGED_BY_ROUNDING * n):
-        raise PuGeoError(
-            f"{n_given:,} of {n:,} scores reach the threshold, and {n_written:,} do once they are written with 4 "
-            "decimals, as in "
-            "every map.",
-            "Spread the scores over 0..1, such as by ranks: scipy.stats.rankdata(scores) / len(scores), the threshold "
-            "likewise.",
-        )
-
-
-def _checked_scores(scores: NDArray[np.floating], n: int) -> NDArray[np.float32]:
+def _checked_scores(scores: NDArray[np.floating], n: int) -> Singles:
     """Return own scores as float32 [n]; refuse what is none, in words."""
     given = np.asarray(scores)
     if given.shape != (n,) or given.dtype.kind != "f":
@@ -156,7 +160,7 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
         "method": OWN_SCORES if run is None else run.method, "run_id": run and run.run_id, "run_at": made_at,
         "round": rounds.read(layout).number, "product_version": version, "schema_version": SCHEMA_VERSION,
     }  # fmt: skip
-    columns: dict[str, Sequence[object]] = {
+    columns: Columns = {
         "building_id": list(ids),
         "source_footprint": list(outlines),
         "area_m2": [round(float(area), 1) for area in table.area_m2],
@@ -166,7 +170,10 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
         **_audited(results, people["label"], audit),
         **people,
         **damage_types.columns(shown.types),
-        "discovered_type": _guesses(ids, results["triage"], people["label"], guessed),
+        "discovered_type": [  # by a machine: not of what was not assessed, or not damaged
+            None if how == "not_assessed" or label == LABEL_NAMES["not_damaged"] else guessed.get(building)
+            for building, how, label in zip(ids, results["triage"], people["label"], strict=True)
+        ],
         **districts(layout, table),
         **shifts(layout, table, scenes),
         "audit_weight": _weights(ids, shown, audit),
@@ -217,11 +224,9 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
     return DamageMap(ids, table.wkb, columns, grid.crs, metadata)
 
 
-def _audited(
-    results: Mapping[str, Sequence[Any]], label: Sequence[object], audit: Mapping[str, Any] | None
-) -> dict[str, Sequence[object]]:
+def _audited(results: Mapping[str, Sequence[Any]], label: Sequence[object], audit: Facts | None) -> Columns:
     """Return chances of damage, and triage by the audit's two thresholds, for buildings that nobody answered."""
-    columns: dict[str, Sequence[object]] = dict.fromkeys(("p_damaged", "p_low", "p_high"), [None] * len(label))
+    columns: Columns = dict.fromkeys(("p_damaged", "p_low", "p_high"), [None] * len(label))
     if audit is None:
         return columns
     scores = [None if given else score for given, score in zip(label, results["score"], strict=True)]
@@ -239,16 +244,7 @@ def _audited(
     return columns
 
 
-def _guesses(
-    ids: Sequence[str], triage: Sequence[object], label: Sequence[object], guessed: Mapping[str, str]
-) -> list[object]:
-    """Return the named group that a machine put each building into; None where it was not assessed or not damaged."""
-    rows = zip(ids, triage, label, strict=True)
-    none = LABEL_NAMES["not_damaged"]
-    return [None if how == "not_assessed" or name == none else guessed.get(building) for building, how, name in rows]
-
-
-def _weights(ids: Sequence[str], shown: maps.DamageMap, audit: Mapping[str, Any] | None) -> list[object]:
+def _weights(ids: Sequence[str], shown: maps.DamageMap, audit: Facts | None) -> list[object]:
     """Return how many buildings each building of the audit's sample represents; None for those that do not count."""
     if audit is None or shown.audit is None:
         return [None] * len(ids)
@@ -260,52 +256,46 @@ def _weights(ids: Sequence[str], shown: maps.DamageMap, audit: Mapping[str, Any]
     return list(map(of_building.get, ids))
 
 
-def _scenes_used(chips: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _scenes_used(chips: Facts) -> list[Facts]:
     """Return the scenes that a chip set was cut from, each with its "scene_id", "role", "date", "gsd_m" and "sha256"."""
     used = ("pre", "post") if assessability.needs_pre(chips) else ("post",)
     return [{"scene_id": name, **one} for name, one in chips["scenes"].items() if one["role"] in used]
 
 
-def _imagery(ids: Sequence[str], chips: Mapping[str, Any]) -> dict[str, Sequence[object]]:
+def _imagery(ids: Sequence[str], chips: Facts) -> Columns:
     """Return, building by building, the scenes that the run's chip was cut from, and how much of the outline is hidden
     there.
 
     Null for buildings without a chip; of the pre scenes also where the run does not use them.
     """
-    used = {str(one["scene_id"]): one for one in _scenes_used(chips)}
-    row = {building: i for i, building in enumerate(chips["building_ids"])}
-    columns: dict[str, Sequence[object]] = {}
+    n, rows = len(chips["building_ids"]), rows_of(ids, chips["building_ids"]).tolist()
+    columns: Columns = {}
     for role in ("pre", "post"):
-        uses_role = role == "post" or assessability.needs_pre(chips)
-        alone = next((name for name, one in used.items() if one["role"] == role), None)
-        shown = chips.get(f"{role}_scene") or [alone] * len(row)
-        lacks = assessability.lacks_pre(chips) if role == "pre" else np.zeros(len(row), np.bool_)
-        names = [shown[row[one]] if one in row and uses_role and not lacks[row[one]] else None for one in ids]
-        columns[f"{role}_image_id"] = names
-        columns[f"{role}_date"] = [used[name]["date"] if name in used else None for name in names]
+        used = {one["scene_id"]: one for one in _scenes_used(chips) if one["role"] == role}
+        shown = chips.get(f"{role}_scene") or [next(iter(used), None)] * n
+        lacks = assessability.lacks_pre(chips) if role == "pre" else np.zeros(n, np.bool_)
+        scenes = [None if row < 0 or lacks[row] else used.get(shown[row]) for row in rows]
+        columns[f"{role}_image_id"] = [one and one["scene_id"] for one in scenes]
+        columns[f"{role}_date"] = [one and one["date"] for one in scenes]
         if role == "post":
-            columns["post_gsd_m"] = [round(float(used[name]["gsd_m"]), 3) if name in used else None for name in names]
+            columns["post_gsd_m"] = [one and round(float(one["gsd_m"]), 3) for one in scenes]
         share = assessability.hidden_share(chips, role)
-        known = None if share is None else share.round(4).tolist()
-        columns[f"{role}_hidden_share"] = [known[row[one]] if known and one in row else None for one in ids]
+        known = [None] * n if share is None else share.round(4).tolist()
+        columns[f"{role}_hidden_share"] = [None if row < 0 else known[row] for row in rows]
     return columns
 
 
-def _layers_missing(
-    ids: Sequence[str], chips: Mapping[str, Any], found: Sequence[Mapping[str, Any]]
-) -> dict[str, Sequence[object]]:
+def _layers_missing(ids: Sequence[str], chips: Facts, found: Sequence[Facts]) -> Columns:
     """Return which of the layers that the run learned from do not show each building; nothing where it learned from none."""
     names = [one["name"] for one in found if one["is_used"]]
     if not names:
         return {}
-    views, is_missing = contents.views_of(chips), contents.is_missing(chips)
-    lacks = {view.name: is_missing[k] for k, view in enumerate(views)}
-    row = {building: i for i, building in enumerate(chips["building_ids"])}
-    lists = [[name for name in names if lacks[name][row[one]]] if one in row else None for one in ids]
-    return {"layers_missing": lists}
+    lacks = dict(zip((view.name for view in contents.views_of(chips)), contents.is_missing(chips), strict=True))
+    rows = rows_of(ids, chips["building_ids"]).tolist()
+    return {"layers_missing": [None if row < 0 else [name for name in names if lacks[name][row]] for row in rows]}
 
 
-def _about_run(facts: RunFacts) -> dict[str, object]:
+def _about_run(facts: RunFacts) -> Facts:
     """Return how a run was made and what it learned from, as metadata of its map."""
     has_features = facts.settings.get("backbone", "features") == "features"  # else it learned from the chips themselves
     return {
@@ -321,9 +311,9 @@ def _about_run(facts: RunFacts) -> dict[str, object]:
     }
 
 
-def districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[object]]:
+def districts(layout: Layout, table: FootprintTable) -> Columns:
     """Return codes and names of the administrative areas of buildings, where layers adm1 and adm2 were added."""
-    columns: dict[str, Sequence[object]] = {}
+    columns: Columns = {}
     for level in ("adm1", "adm2"):
         with store.connect(layout) as db:
             layer = areas.load_areas(db, level) if level in areas.layers(db) else areas.AreaLayer(level, [], [], [])
@@ -334,13 +324,13 @@ def districts(layout: Layout, table: FootprintTable) -> dict[str, Sequence[objec
     return columns
 
 
-def shifts(layout: Layout, table: FootprintTable, scenes: Sequence[Scene]) -> dict[str, Sequence[object]]:
+def shifts(layout: Layout, table: FootprintTable, scenes: Sequence[Scene]) -> Columns:
     """Return by how many metres the pre scenes must move to fit the post scenes at each building, and how sure that is."""
     found = alignment.load(layout, table.building_ids, scenes)
     if found is None:
         return dict.fromkeys(("shift_dx_m", "shift_dy_m", "shift_quality"), [None] * len(table.wkb))
 
-    def column(values: NDArray[np.float64]) -> list[object]:
+    def column(values: Floats) -> list[object]:
         return [round(float(one), 2) if sure > 0 else None for one, sure in zip(values, found.quality, strict=True)]
 
     return {
@@ -350,7 +340,7 @@ def shifts(layout: Layout, table: FootprintTable, scenes: Sequence[Scene]) -> di
     }
 
 
-def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> dict[str, object]:
+def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> Facts:
     """Return the area of interest that the map's buildings were taken in by, and whether it chose them.
 
     Args:
@@ -377,13 +367,13 @@ def interest(layout: Layout, table: FootprintTable, crs: str, run_at: str) -> di
     return {"aoi": {**area, "n_outside": n_outside, "stands": now is not None and now.wkb == found.wkb}}
 
 
-def sources(layout: Layout, scenes: Sequence[Scene]) -> dict[str, object]:
+def sources(layout: Layout, scenes: Sequence[Scene]) -> Facts:
     """Return {"sources_changed", "sources_missing"}: scenes whose file is not the one that was added, or is not there."""
     states = scene_files.settle(layout, scenes)
     return {f"sources_{state}": [name for name, one in states.items() if one == state] for state in ("changed", "missing")}
 
 
-def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:
+def doubles(table: FootprintTable, sources: Sequence[str]) -> Facts:
     """Return {"n_duplicates": buildings that the map has further up already, by their outlines}.
 
     Whoever adds up the map counts them twice.
@@ -393,7 +383,7 @@ def doubles(table: FootprintTable, sources: Sequence[str]) -> dict[str, object]:
     return {"n_duplicates": int(twins(outlines).sum())}
 
 
-def of_outlines(about: Mapping[str, Any], units: Units, n: int) -> list[str]:
+def of_outlines(about: Facts, units: Units, n: int) -> list[str]:
     """Return what of n outlines a reader could mistake, in sentences: cells, duplicates, files that changed, an area that
     chose nothing.
 

@@ -22,7 +22,7 @@ from pu_geo.analysis.audit.design import Estimate
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
-from pu_geo.records import LabelEvent, RunFacts
+from pu_geo.records import Bools, Facts, Floats, LabelEvent, RunFacts, rows_of
 from pu_geo.store import choices as log
 from pu_geo.store import chosen as choices
 from pu_geo.store import contents, grades, labels, runs, store
@@ -32,7 +32,6 @@ from pu_geo.store.layout import Layout
 from pu_geo.store.population import Population
 
 State = Literal["yes", "no", "unknown"]
-Bools = NDArray[np.bool_]
 Codes = NDArray[np.int8]
 YES, NO, SILENT = 1, 0, -1  # codes of answers; nobody said anything of the type
 FEWEST_NAMED = 10
@@ -86,7 +85,7 @@ class TypeOnMap:
     name: str
     column: str
     threshold: Threshold | None
-    scores: NDArray[np.float64]
+    scores: Floats
     answers: Codes
     states: Sequence[State]
     is_by_score: Bools
@@ -188,8 +187,9 @@ def columns_of(names: Sequence[str]) -> list[str]:
     for number, name in enumerate(names, 1):
         ascii_only = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
         plain = re.sub(r"[^a-z0-9]+", "_", ascii_only).strip("_")[:_LONGEST].strip("_") or str(number)
-        tries = (f"type_{plain}{'' if k == 1 else f'_{k}'}" for k in range(1, len(names) + 2 * len(taken) + 2))
-        column = next(one for one in tries if not {one, f"{one}_score"} & taken)
+        column, k = f"type_{plain}", 1
+        while {column, f"{column}_score"} & taken:
+            column, k = f"type_{plain}_{k + 1}", k + 1
         taken |= {column, f"{column}_score"}
         found.append(column)
     return found
@@ -212,34 +212,32 @@ def on_map(layout: Layout, run: RunFacts, buildings: Population, threshold: floa
     ids = list(buildings.ids)
     with store.connect(layout) as db:
         chosen, taught_labels = log.type_thresholds(db, run.run_id), labels.taught(db, labels.last_event(db))
-    row = {building: i for i, building in enumerate(runs.building_ids_of(layout, run.run_id))}
-    at = np.array([row.get(building, -1) for building in ids], np.int64)
+    at = rows_of(ids, runs.building_ids_of(layout, run.run_id))
     kind = np.array(buildings.classes(threshold), np.str_)
     scores = np.concatenate([runs.written(of_run), np.full((1, len(names)), np.nan)])[at]
     answers, taught = answers_of(layout, run, ids), answers_of(layout, run, ids, is_taught=True)
     given = [None if (event := taught_labels.get(building)) is None else event.label for building in ids]
     before = replace(buildings, answers=given).classes(threshold)
     is_federated = run.preset == FEDERATED
-    limits = _limits(names, scores, np.isin(before, _DAMAGED), taught, chosen, is_taught_elsewhere=is_federated)
-    scores[kind == "not_assessed"] = np.nan
-    is_damaged = np.isin(kind, _DAMAGED)
-    is_above = _above(scores, limits, is_ordinal=run.is_ordinal)
     n_typed = int((taught != SILENT).any(axis=1).sum())
-    attribute = _attribute_of(run)
-    types = []
-    for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True)):
-        own, is_open = answers[:, k], is_damaged & (answers[:, k] == SILENT)
-        is_by_score = is_open & is_above[:, k]
-        state = np.full(len(ids), "no", dtype="<U7")
-        state[(kind == "not_assessed") | (is_open & (np.isnan(scores[:, k]) | (limits[k] is None)))] = "unknown"
-        state[is_by_score | (own == YES)] = "yes"
-        types.append(
-            TypeOnMap(
-                name, column, limits[k], scores[:, k], own, state.tolist(), is_by_score, is_open & ~np.isnan(scores[:, k]),
-                int((taught[:, k] == YES).sum()), int((taught[:, k] == NO).sum()), n_typed, attribute,
-            )
-        )  # fmt: skip
-    return TypesOnMap(ids, tuple(types), run.is_ordinal, attribute, is_federated)
+    limits = _limits(
+        names, scores, np.isin(before, _DAMAGED), taught, chosen, n_typed=n_typed, is_taught_elsewhere=is_federated
+    )
+    is_hidden = (kind == "not_assessed")[:, None]
+    scores[is_hidden[:, 0]] = np.nan
+    is_open = np.isin(kind, _DAMAGED)[:, None] & (answers == SILENT)
+    is_by_score = is_open & _above(scores, limits, is_ordinal=run.is_ordinal)
+    is_unknown = is_hidden | (is_open & (np.isnan(scores) | np.array([one is None for one in limits])))
+    states = np.where(is_by_score | (answers == YES), "yes", np.where(is_unknown, "unknown", "no"))
+    n_named, n_ruled_out = ((taught == code).sum(axis=0).tolist() for code in (YES, NO))
+    types = tuple(
+        TypeOnMap(
+            name, column, limits[k], scores[:, k], answers[:, k], states[:, k].tolist(), is_by_score[:, k],
+            is_open[:, k] & ~np.isnan(scores[:, k]), n_named[k], n_ruled_out[k], n_typed, _attribute_of(run),
+        )
+        for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True))
+    )  # fmt: skip
+    return TypesOnMap(ids, types, run.is_ordinal, _attribute_of(run), is_federated)
 
 
 def _attribute_of(run: RunFacts) -> str:
@@ -248,8 +246,8 @@ def _attribute_of(run: RunFacts) -> str:
 
 
 def _limits(
-    names: Sequence[str], scores: NDArray[np.float64], is_damaged: Bools, taught: Codes, chosen: Mapping[str, Threshold], *,
-    is_taught_elsewhere: bool = False,
+    names: Sequence[str], scores: Floats, is_damaged: Bools, taught: Codes, chosen: Mapping[str, Threshold], *,
+    n_typed: int, is_taught_elsewhere: bool,
 ) -> list[Threshold | None]:  # fmt: skip
     """Return the threshold of each type: the one that people chose, else one to start from.
 
@@ -260,28 +258,26 @@ def _limits(
     Args:
         is_damaged, taught: the buildings confirmed or flagged, and what is answered of them, as if no audit had answers:
             these judge the map and set nothing in it.
+        n_typed: buildings whose answers name or rule out some type.
         is_taught_elsewhere: where answers here do not suffice, as many get a type as have their highest score in it.
     """
-    n_typed = int((taught != SILENT).any(axis=1).sum())
     found: list[Threshold | None] = []
     for k, name in enumerate(names):
         n_named = int((taught[:, k] == YES).sum())
-        is_open = is_damaged & (taught[:, k] == SILENT) & ~np.isnan(scores[:, k])
-        if name in chosen:
-            found.append(chosen[name])
-        elif n_named < FEWEST_NAMED and is_taught_elsewhere:
-            wanted = int((np.nan_to_num(scores[is_open], nan=-1).argmax(1) == k).sum())
-            limit = first_threshold(scores[is_open, k], wanted) if wanted else 1.0
-            found.append(Threshold(limit, f"{log.START}:{wanted}"))
-        elif n_named < FEWEST_NAMED:
-            found.append(None)
+        is_few = n_named < FEWEST_NAMED
+        if name in chosen or (is_few and not is_taught_elsewhere):
+            found.append(chosen.get(name))
+            continue
+        own = scores[is_damaged & (taught[:, k] == SILENT) & ~np.isnan(scores[:, k])]
+        if is_few:
+            wanted = int((np.nan_to_num(own, nan=-1).argmax(1) == k).sum())
         else:
-            wanted = max(round(n_named / n_typed * int(is_open.sum())), 1)
-            found.append(Threshold(first_threshold(scores[is_open, k], wanted), f"{log.START}:{wanted}"))
+            wanted = max(round(n_named / n_typed * len(own)), 1)
+        found.append(Threshold(first_threshold(own[:, k], wanted) if wanted else 1.0, f"{log.START}:{wanted}"))
     return found
 
 
-def _above(scores: NDArray[np.float64], limits: Sequence[Threshold | None], *, is_ordinal: bool) -> Bools:
+def _above(scores: Floats, limits: Sequence[Threshold | None], *, is_ordinal: bool) -> Bools:
     """Return which buildings reach each type's threshold, bool [N, c]; on a scale also those that reach a worse type."""
     with np.errstate(invalid="ignore"):
         found = np.column_stack([scores[:, k] >= (2 if one is None else one.value) for k, one in enumerate(limits)])
@@ -305,7 +301,7 @@ def answers_of(
             labels.taught(db, labels.last_event(db)) if is_taught else _with_checks(db, always=of_checks)
         )
         scale = grades.scale(db)
-        values: Mapping[str, Any] = {}
+        values: Facts = {}
         if attribute := _attribute_of(run):
             given = contents.attribute_values(db, attribute)
             values = dict(zip(contents.building_ids(db), given, strict=True))
@@ -427,9 +423,8 @@ def audits(layout: Layout, run: RunFacts, threshold: float, found: TypesOnMap) -
     if check is None or stored is None:
         return {}
     done = random_audits.answered(layout, check)
-    row = {building: i for i, building in enumerate(found.ids)}
     run_ids = runs.building_ids_of(layout, run.run_id)
-    at = np.array([row.get(building, -1) for building in run_ids], np.int64)
+    at = rows_of(run_ids, found.ids)
     is_flagged = runs.written(runs.array(layout, run.run_id, "scores")) >= round(threshold, 4)
     limits = [one.threshold for one in found.types]
     is_above = _above(runs.written(stored[1]), limits, is_ordinal=found.is_ordinal) & is_flagged[:, None]
@@ -445,38 +440,30 @@ def audits(layout: Layout, run: RunFacts, threshold: float, found: TypesOnMap) -
 
 def _audit_of(one: TypeOnMap, done: random_audits.Answered, given: Codes, is_above: Bools) -> TypeAudit:
     """Judge one type; `given` are the answers on it and `is_above` what the map has, of the rows of the audit."""
-    answers, drawn = done.answers.copy(), done.sample.rows[: done.sample.n_drawn]
-    is_damaged = answers == audit.DAMAGED
+    drawn, is_damaged = done.sample.rows[: done.sample.n_drawn], done.answers == audit.DAMAGED
     is_silent = is_damaged & (given == SILENT)
-    answers[is_damaged & (given == NO)] = audit.UNDAMAGED
-    answers[is_silent] = audit.NOT_ASSESSABLE
-    has_it = is_above.astype(np.float64)
-    counted = answers[drawn]
+    answers = np.where(is_damaged & (given == NO), audit.UNDAMAGED, done.answers)
+    counted = answers[drawn][~is_silent[drawn]]
     n_checks, n_yes = int(np.isin(counted, (audit.DAMAGED, audit.UNDAMAGED)).sum()), int((counted == audit.DAMAGED).sum())
-    n_silent = int(is_silent[drawn].sum())
+    n_silent = len(drawn) - len(counted)
     if one.threshold is None:
         nothing = Estimate(None, None, None, f"not enough: {one.words}")
         return TypeAudit(nothing, nothing, n_checks, n_yes, n_silent, one.words)
-    estimates = [_judged(done, answers, has_it)]
-    if n_silent:
-        for code in (audit.UNDAMAGED, audit.DAMAGED):
-            worst = answers.copy()
-            worst[drawn[is_silent[drawn]]] = code
-            estimates.append(_judged(done, worst, has_it))
-    precision, recall = (_widest([each[which] for each in estimates], one.name) for which in (0, 1))
+    is_asked = is_silent & np.isin(np.arange(len(answers)), drawn)
+    answers = np.where(is_silent, audit.NOT_ASSESSABLE, answers)
+    readings = [answers, *(np.where(is_asked, code, answers) for code in (audit.UNDAMAGED, audit.DAMAGED) if n_silent)]
+    judged = [
+        audit.at_thresholds(done.sample, each, is_above.astype(np.float64), [0.5], confidence=auditing.CONFIDENCE)[0]
+        for each in readings
+    ]
+    precision, recall = (_widest([getattr(each, share) for each in judged], one.name) for share in ("precision", "recall"))
     words = f"{wording.plural(n_checks, 'random check')} {'says' if n_checks == 1 else 'say'} yes or no: {n_yes:,} yes."
     if n_silent:
         words += (
             f" {wording.plural(n_silent, 'check')} found damage and {'says' if n_silent == 1 else 'say'} nothing of it: "
-            "not counted; "
-            "the interval holds either answer."
+            "not counted; the interval holds either answer."
         )
     return TypeAudit(precision, recall, n_checks, n_yes, n_silent, words)
-
-
-def _judged(done: random_audits.Answered, answers: Codes, has_it: NDArray[np.float64]) -> tuple[Estimate, Estimate]:
-    here = audit.at_thresholds(done.sample, answers, has_it, [0.5], confidence=auditing.CONFIDENCE)[0]
-    return here.precision, here.recall
 
 
 def _widest(estimates: Sequence[Estimate], name: str) -> Estimate:
@@ -487,9 +474,8 @@ def _widest(estimates: Sequence[Estimate], name: str) -> Estimate:
     )
     if first.value is None:
         return Estimate(None, None, None, words)
-    known = [one for one in estimates if one.low is not None and one.high is not None]
-    low, high = min(one.low or 0.0 for one in known), max(one.high or 0.0 for one in known)
-    return Estimate(first.value, low, high, words)
+    bounds = [(one.low, one.high) for one in estimates if one.low is not None and one.high is not None]
+    return Estimate(first.value, min(low for low, _ in bounds), max(high for _, high in bounds), words)
 
 
 # For exports
@@ -517,7 +503,7 @@ def facts(found: TypesOnMap, judged: Mapping[str, TypeAudit]) -> list[dict[str, 
     ]  # fmt: skip
 
 
-def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
+def gaps(types: Sequence[Facts]) -> list[str]:
     """Return which types a map cannot judge, in a sentence or two; `types` as `facts` returns them."""
     found = []
     if few := [str(one["name"]) for one in types if one["threshold"] is None]:
@@ -532,7 +518,7 @@ def gaps(types: Sequence[Mapping[str, Any]]) -> list[str]:
     return found
 
 
-def _is_judged(one: Mapping[str, Any]) -> bool:
+def _is_judged(one: Facts) -> bool:
     return one["audit"] is not None and one["audit"]["precision"]["value"] is not None
 
 

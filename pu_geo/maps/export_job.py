@@ -12,19 +12,18 @@ from pu_geo.files import make_folder
 from pu_geo.geo.export.codebook import TYPE_STATES
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
-from pu_geo.maps.damage_map_job import build_damage_map, check_threshold
-from pu_geo.records import DamageMap
-from pu_geo.scenes import scene_files
+from pu_geo.maps.damage_map_job import check_threshold, map_for
+from pu_geo.records import DamageMap, Facts
 from pu_geo.store import contents, decisions, store
 from pu_geo.store.choices import PERSON
-from pu_geo.store.job import Job, Part
+from pu_geo.store.job import Job
 from pu_geo.store.layout import writable_target
 
 
 def export(
     job: Job, *, run_id: str, format: str, out: str, threshold: float | None = None,
     threshold_origin: str = PERSON, local: bool = False,
-) -> dict[str, object]:  # fmt: skip
+) -> Facts:  # fmt: skip
     """Write a damage map with one feature per building.
 
     Args:
@@ -46,9 +45,7 @@ def export(
         check_threshold(threshold)
     check_coordinates(store.call(job.layout, contents.grid).crs, [format], local=local)
     target = writable_target(out, sources={scene.path for scene in store.call(job.layout, contents.scenes)})
-    job.report(0.1, "collecting scores and labels")
-    scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
-    damage_map = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
+    damage_map = map_for(job, run_id, threshold, threshold_origin)
     job.report(0.4, f"writing {len(damage_map.building_ids)} buildings")
     EXPORTERS[format](damage_map, target)
     write_side_files(damage_map, target)
@@ -80,7 +77,7 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
 def export_selection(
     job: Job, *, run_id: str, decision: int, formats: Sequence[str], threshold: float | None = None,
     threshold_origin: str = PERSON,
-) -> dict[str, object]:  # fmt: skip
+) -> Facts:  # fmt: skip
     """Write `exports/selections/<decision>-<name>.<format>`, one feature a building of the selection.
 
     Args:
@@ -98,9 +95,7 @@ def export_selection(
     found = store.call(job.layout, decisions.entry, decision)
     if found is None or found.kind != "selection" or not found.facts:
         raise PuGeoError(f"Decision {decision} saved no selection.", "Save the selection, then export it.")
-    job.report(0.1, "collecting scores and labels")
-    scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
-    whole = build_damage_map(job.layout, run_id, threshold, threshold_origin=threshold_origin)
+    whole = map_for(job, run_id, threshold, threshold_origin)
     part = rows_of(whole, set(found.facts["building_ids"]))
     part = replace(part, metadata=_metadata_of(part, found.name) | {"selection_saved_at": found.at})
     folder = job.layout.exports / "selections"

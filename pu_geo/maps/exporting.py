@@ -15,6 +15,7 @@ from pu_geo.errors import OutOfReach, PuGeoError
 from pu_geo.explore import selections
 from pu_geo.maps import thresholds
 from pu_geo.maps.damage_map import DamageMap
+from pu_geo.records import Facts
 from pu_geo.store import contents, run_names, store, versions
 from pu_geo.store.layout import Layout
 from pu_geo.store.population import Class
@@ -97,11 +98,11 @@ def since_last(shown: DamageMap) -> list[Changed] | None:
 # The versions there are
 
 
-def all_versions(layout: Layout) -> list[dict[str, Any]]:
+def all_versions(layout: Layout) -> list[Facts]:
     """Return the versions of the damage map, the newest first: what `version.json` has, and "run": its run's name, "words":
     how many are
     damaged, "files": their names."""
-    names, found = run_names.names(layout), []
+    names, found = run_names.names(layout), list[Facts]()
     for facts in versions.all_facts(layout):
         estimate, run_id = facts["estimate"], str(facts["run_id"])
         words = ""

@@ -11,13 +11,12 @@ from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
 from pu_geo.maps import changes_job
 from pu_geo.maps.areas_job import area_tables, write_area_files
-from pu_geo.maps.damage_map_job import build_damage_map, check_threshold
+from pu_geo.maps.damage_map_job import check_threshold, map_for
 from pu_geo.maps.export_job import counts_of
 from pu_geo.maps.report_job import write_report
-from pu_geo.records import DamageMap
-from pu_geo.scenes import scene_files
+from pu_geo.records import DamageMap, Facts
 from pu_geo.store import choices, contents, rounds, runs, store, versions
-from pu_geo.store.job import Job, Part
+from pu_geo.store.job import Job
 
 FILE_NAMES = {**{name: f"damage_map.{name}" for name in EXPORTERS}, "heat": "damage_heat.tif"}
 
@@ -31,7 +30,7 @@ def publish(
     threshold_origin: str = choices.PERSON,
     profiles: Sequence[str] = (),
     local: bool = False,
-) -> dict[str, object]:
+) -> Facts:
     """Write the next version into `exports/vN`; there is no such folder until all of it is written.
 
     Unless a person chose another run, the live map shows this one from then on.
@@ -55,10 +54,8 @@ def publish(
     if not store.call(job.layout, contents.count_footprints):
         raise PuGeoError("This project has no footprints, so there is nothing to export.", "Add them on the Imagery page.")
     check_coordinates(grid.crs, formats, local=local)
-    scene_files.settle(job.layout, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
     with versions.new_version(job.layout) as (number, folder):
-        job.report(0.05, "collecting scores and labels")
-        damage_map = build_damage_map(job.layout, run_id, threshold, version=f"v{number}", threshold_origin=threshold_origin)
+        damage_map = map_for(job, run_id, threshold, threshold_origin, f"v{number}")
         for profile in profiles:
             damage_map = with_classes(damage_map, profile)  # type: ignore[arg-type]
         for i, name in enumerate(formats):
@@ -104,5 +101,5 @@ def _compare(job: Job, folder: Path, number: int, damage_map: DamageMap) -> int 
     if not before:
         return None
     rows = changes_job.changes_since(job.layout, before[-1], damage_map)
-    changes_job.write_changes(folder, rows)
+    changes_job.write(folder / "changes.csv", changes_job.CHANGE, rows)
     return len({row["building_id"] for row in rows})

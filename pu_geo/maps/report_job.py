@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from pu_geo import wording
 from pu_geo.analysis import place
@@ -15,7 +14,7 @@ from pu_geo.geo.export.codebook import types_of
 from pu_geo.geo.export.report_map import MARKED, draw_map, round_length
 from pu_geo.maps.damage_map import count
 from pu_geo.methods.catalog import METHODS
-from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Grid, Units
+from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Facts, Grid, Units
 from pu_geo.scenes.features import words_of
 from pu_geo.scenes.layers import all_words
 from pu_geo.store.choices import of_start, origin_words
@@ -39,9 +38,7 @@ _ANSWERS = ("damaged", "no_visible_damage", "not_assessable")
 _USUAL = "Preliminary, not field-validated."
 
 
-def write_report(
-    out: Path, damage_map: DamageMap, areas: Sequence[Mapping[str, Any]], background: Path | None, *, grid: Grid
-) -> Path:
+def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], background: Path | None, *, grid: Grid) -> Path:
     """Write the report as one HTML file without scripts, requests or fonts of its own; whole or not at all.
 
     Args:
@@ -58,7 +55,7 @@ def write_report(
         PuGeoError: kind "disk" if there is no room for the file.
         ValueError: if the pyramid belongs to another grid.
     """
-    facts: Mapping[str, Any] = damage_map.metadata
+    facts: Facts = damage_map.metadata
     columns, units, triage = damage_map.columns, damage_map.units, count(damage_map.columns["triage"])
     shown, estimate = draw_map(damage_map, grid, background), facts["estimate"]
     bar_m = round_length(0.1 * max(shown.width, shown.height) * shown.m_per_px)
@@ -120,7 +117,7 @@ def _length(meters: float) -> str:
 # Sections
 
 
-def _audit(audit: Mapping[str, Any] | None, units: Units) -> Section:
+def _audit(audit: Facts | None, units: Units) -> Section:
     """Return what random checks say of the map, or that there were none."""
     if audit is None:
         words = (
@@ -152,7 +149,7 @@ def _audit(audit: Mapping[str, Any] | None, units: Units) -> Section:
     return Section("Audit", [note], rows, picture=picture(audit))
 
 
-def picture(audit: Mapping[str, Any]) -> Picture | None:
+def picture(audit: Facts) -> Picture | None:
     """Return precision and recall against the threshold, in as many pieces as there are rows in sequence with estimates."""
     rows = sorted(audit["curve"], key=lambda row: float(row["threshold"]))
     curves = []
@@ -195,7 +192,7 @@ def _types(damage_map: DamageMap) -> list[Section]:
     return [Section("Damage types", notes, table, header)]
 
 
-def area_section(areas: Sequence[Mapping[str, Any]], units: Units) -> list[Section]:
+def area_section(areas: Sequence[Facts], units: Units) -> list[Section]:
     """Return the areas with most buildings confirmed or flagged; none without areas."""
     if not areas:
         return []
@@ -217,7 +214,7 @@ def area_section(areas: Sequence[Mapping[str, Any]], units: Units) -> list[Secti
     return [Section("Areas", notes, [_area(row) for row in ordered], header)]
 
 
-def _area(row: Mapping[str, Any]) -> list[object]:
+def _area(row: Facts) -> list[object]:
     damaged, counts = row["est_damaged"], ("buildings_total", "assessed", "not_assessed", "confirmed", "flagged")
     estimate = None if damaged is None else f"{damaged:,.0f} ({row['low']:,}{DASH}{row['high']:,})"
     names = [plain(row[key], 44) for key in ("name", "pcode")]
@@ -226,7 +223,7 @@ def _area(row: Mapping[str, Any]) -> list[object]:
 
 def _method(damage_map: DamageMap) -> Section:
     """Return how the map was made, from what, and what its numbers mean."""
-    facts: Mapping[str, Any] = damage_map.metadata
+    facts: Facts = damage_map.metadata
     columns, learned = (
         damage_map.columns,
         facts.get("from_model")
@@ -261,7 +258,7 @@ def _method(damage_map: DamageMap) -> Section:
 
 def _license(damage_map: DamageMap) -> Section:
     """Return disclaimer, licenses and the checksums of what the map was made from."""
-    facts: Mapping[str, Any] = damage_map.metadata
+    facts: Facts = damage_map.metadata
     sources = count(damage_map.columns["source_footprint"])
     outlines = "; ".join(_OUTLINES.get(name, name) for name in sources) or "not recorded"
     sums = [f"{plain(name, 40)} {plain(value or 'not recorded', 64)}" for name, value in facts["sha256"].items()]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC
@@ -25,7 +25,7 @@ from pu_geo.errors import ProjectError, TrainingError
 from pu_geo.maps import damage_map
 from pu_geo.methods import catalog
 from pu_geo.methods.cards import fedaws
-from pu_geo.records import RunFacts
+from pu_geo.records import Facts, RunFacts
 from pu_geo.runs import comparing
 from pu_geo.scenes import features, layers, preparation
 from pu_geo.store import chosen as choices
@@ -148,7 +148,7 @@ def _features(facts: RunFacts) -> str:
 # Limits in words
 
 
-def judgement_words(judged: Mapping[str, Any] | None) -> str:
+def judgement_words(judged: Facts | None) -> str:
     """Return in words how a run does on clicks that it did not learn from.
 
     Args:
@@ -206,19 +206,19 @@ def limits(facts: RunFacts, *, has_audit: bool) -> list[str]:
 # For people
 
 
-def as_markdown(card: Mapping[str, Any], *, level: int = 1) -> str:
+def as_markdown(card: Facts, *, level: int = 1) -> str:
     """Write a card as Markdown, its title at `level` 1 or more."""
     return documents.as_markdown(*_page(card), level)
 
 
-def as_html(card: Mapping[str, Any]) -> str:
+def as_html(card: Facts) -> str:
     """Write a card as one page: no script, no address outside of it."""
     title, lead, sections = _page(card)
     footer = f"Written by {card['made_with']}."
     return render("base.html", title=title, lead=lead, sections=sections, footer=footer)
 
 
-def _page(card: Mapping[str, Any]) -> tuple[str, str, list[Section]]:
+def _page(card: Facts) -> tuple[str, str, list[Section]]:
     """Return title, lead and sections of a card."""
     run, data, counts, changed = card["run"], card["data"], card["labels"], card["run"]["changed"]
     about = {
@@ -272,7 +272,7 @@ def _page(card: Mapping[str, Any]) -> tuple[str, str, list[Section]]:
     return f"{run['title']} {DASH} {data['project']}", lead, shown
 
 
-def _known(rows: Mapping[str, object]) -> list[tuple[str, object]]:
+def _known(rows: Facts) -> list[tuple[str, object]]:
     return [(name, value) for name, value in rows.items() if value not in (None, "")]
 
 
@@ -281,7 +281,7 @@ def _setting(name: str, value: object) -> object:
     return "not given" if name in _SHARES and value == 0 else value
 
 
-def _audit_lines(card: Mapping[str, Any]) -> list[str]:
+def _audit_lines(card: Facts) -> list[str]:
     audit, total = card["audit"], f"Number damaged in the project: {card['how_many']['words']}"
     if audit is None:
         return ["There was no audit of its map.", total]
@@ -290,7 +290,7 @@ def _audit_lines(card: Mapping[str, Any]) -> list[str]:
     return [f"Audit: {counted}. {audit['words']}", total, *shares]
 
 
-def figures(curve: Sequence[Mapping[str, Any]]) -> list[tuple[str, float, float, float, float]]:
+def figures(curve: Sequence[Facts]) -> list[tuple[str, float, float, float, float]]:
     """Return what each figure of the epochs' reports was first, at its lowest, at its highest and last.
 
     Args:

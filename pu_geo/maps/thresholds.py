@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.analysis.scenes import SceneRow as SceneRow
@@ -17,7 +14,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.maps import damage_map, damage_types
 from pu_geo.maps.damage_map import DamageMap
 from pu_geo.methods import catalog
-from pu_geo.records import RunFacts
+from pu_geo.records import Facts, Floats, RunFacts
 from pu_geo.store import chosen, runs, store
 from pu_geo.store.chosen import Threshold
 from pu_geo.store.layout import Layout
@@ -89,7 +86,7 @@ def top(shown: DamageMap, k: int) -> Threshold:
     return _top_of(_open_scores(shown), k, *nothing)
 
 
-def _top_of(scores: NDArray[np.float64], k: int, which: str, else_hint: str) -> Threshold:
+def _top_of(scores: Floats, k: int, which: str, else_hint: str) -> Threshold:
     n = len(scores)
     if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= n:
         hint = f"Choose a whole number between 1 and {n:,}." if n else else_hint
@@ -97,7 +94,7 @@ def _top_of(scores: NDArray[np.float64], k: int, which: str, else_hint: str) -> 
     return Threshold(first_threshold(scores, int(k)), f"{chosen.TOP}:{int(k)}")
 
 
-def _open_scores(shown: DamageMap) -> NDArray[np.float64]:
+def _open_scores(shown: DamageMap) -> Floats:
     """Return the scores of the buildings that a threshold may flag, as written."""
     return shown.population.scores[shown.population.is_open]
 
@@ -206,7 +203,7 @@ def _one_of_both(limit: float | None, k: int | None) -> None:
         )
 
 
-def which_words(facts: Mapping[str, Any]) -> str:
+def which_words(facts: Facts) -> str:
     """Return of which run a map is, at which threshold, who or what set that, and whether it was audited.
 
     Args:

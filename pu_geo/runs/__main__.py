@@ -18,6 +18,7 @@ from typing import Any
 from pu_geo.errors import JobCancelled, PuGeoError, TrainingError
 from pu_geo.files import make_folder, sign
 from pu_geo.methods import catalog
+from pu_geo.records import Facts
 from pu_geo.runs.train_job import train
 from pu_geo.store import contents, decisions, labels, locks, store
 from pu_geo.store.job import Job
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _train(layout: Layout, request: dict[str, Any]) -> dict[str, object]:
+def _train(layout: Layout, request: dict[str, Any]) -> Facts:
     """Train in a folder of its own, named after the request and what it learns from; the app lists no job without a spec."""
     with store.connect(layout) as db:
         learned = [contents.latest_chip_set(db), labels.last_event(db), decisions.last_decision(db)]

@@ -22,7 +22,7 @@ from pu_geo.files import atomic_write, remove_path, reserve, single, to_change
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import place_unused
-from pu_geo.records import RunFacts, View
+from pu_geo.records import Chips, Facts, Ints, RunFacts, Singles, View
 from pu_geo.runs.inputs_job import BEGAN_WITH, RunInputs, read_inputs, read_to_train
 from pu_geo.runs.layer_match_job import scaled_otherwise
 from pu_geo.runs.model_card_job import chips_learned, sha256_of_array, sha256_of_labels
@@ -37,6 +37,7 @@ from pu_geo.store.layout import RCF, Layout, read_array, write_json
 from pu_geo.training import model_files
 from pu_geo.training.model_files import Model
 from pu_geo.training.run import best_device, name_of
+from pu_geo.wording import plural
 
 CHIPS_COMPARED, MAX_NUMBER = 500, 10**9
 _NO_ROUNDS = (
@@ -45,7 +46,7 @@ _NO_ROUNDS = (
 )
 
 
-def apply_model(job: Job, *, path: str) -> dict[str, object]:
+def apply_model(job: Job, *, path: str) -> Facts:
     """Store a run whose scores come from a model. The model is in the run's folder from then on, too.
 
     One that was trained in another copy of this project, on the chips and labels that this one had then, gives the run that
@@ -77,7 +78,9 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         is_federated = is_of_federation_here(layout, found)
         trained_on = None if is_federated else _of_copy(job, restored)
         if is_federated:
-            inputs = _with_labels_at(layout, inputs, int(there["at_event"]))
+            # labels that were given since had no part in it
+            pu = store.call(layout, labels.pu_set, at=int(there["at_event"]), ids=inputs.pu.building_ids)
+            inputs = replace(inputs, pu=pu if inputs.is_hidden is None else pu.without(inputs.is_hidden))
         inputs = trained_on or replace(inputs, is_accepted=None).without(
             feature_sets.lacks_all(_views_learned(restored), facts)
         )
@@ -101,7 +104,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         settings=asdict(restored.settings),
         device=name_of(best_device()),
         types=restored.types,
-        types_from=_types_from(restored),
+        types_from=printable(named, 100) if restored.types and isinstance(named := there.get("types_from"), str) else None,
         is_ordinal=restored.is_ordinal,
         views=_views_learned(restored),
         federation=_federation(found),
@@ -118,8 +121,7 @@ def apply_model(job: Job, *, path: str) -> dict[str, object]:
         run = replace(run, feature_set=name, feature_maker=maker)
     if is_federated:
         run = replace(run, n_positive=int(there["n_positive"]), n_unlabeled=int(there["n_unlabeled"]))
-    made = finish(job, inputs, began, run, arrays, lambda facts: _write_files(job, facts, found))
-    return made
+    return finish(job, inputs, began, run, arrays, lambda facts: _write_files(job, facts, found))
 
 
 def _of_copy(job: Job, restored: RestoredModel) -> RunInputs | None:
@@ -176,15 +178,9 @@ def is_of_federation_here(layout: Layout, found: Model) -> bool:
     return all(own[part] == card[part] for part in ("sha256", "learned_from"))
 
 
-def _with_labels_at(layout: Layout, inputs: RunInputs, at_event: int) -> RunInputs:
-    """Return inputs with the labels that a model learned from: those given since had no part in it."""
-    pu = store.call(layout, labels.pu_set, at=at_event, ids=inputs.pu.building_ids)
-    return replace(inputs, pu=pu if inputs.is_hidden is None else pu.without(inputs.is_hidden))
-
-
 def on_chips(
-    restored: RestoredModel, chips: NDArray[np.uint8], facts: Mapping[str, Any], name: str
-) -> tuple[RestoredModel, NDArray[np.uint8]]:  # fmt: skip
+    restored: RestoredModel, chips: Chips, facts: Facts, name: str
+) -> tuple[RestoredModel, Chips]:  # fmt: skip
     """Return a model for chips, and the bands of them that it takes; layers are found by their names.
 
     Args:
@@ -201,21 +197,33 @@ def on_chips(
         first, n = int(bands[0]), len(bands)
         is_block = np.array_equal(bands, np.arange(first, first + n))  # which stays a memory map
         return restored, chips[:, first : first + n] if is_block else chips[:, bands]
-    if not isinstance(restored.bank, LayerBanks):
-        is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
-        some = chips if is_whole else contents.optical(chips, facts)
-        require_fit(restored, some.shape[1:], name)
-        bank = None if restored.bank is None else with_statistics(restored.bank, some, facts)
-        return replace(restored, bank=bank), some
+    is_layered = isinstance(restored.bank, LayerBanks)
+    is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
+    some = chips if is_layered or is_whole else contents.optical(chips, facts)
+    require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]) if is_layered else some.shape[1:], name)
+    return replace(restored, bank=restored.bank and maker_on(restored.bank, some, facts, name)), some
+
+
+def maker_on(maker: Maker, chips: Chips, facts: Facts, name: str) -> Maker:
+    """Return what makes the features of a model, or of a run, for other chips.
+
+    Args:
+        chips: uint8 [N, C, H, W] of a chip set, with the bands that the maker takes.
+        facts: of the chip set.
+        name: of the model's file, or of the run.
+
+    Raises:
+        ModelError: if the chips lack a layer.
+    """
+    if not isinstance(maker, LayerBanks):
+        return with_statistics(maker, chips, facts)
     try:
-        layers = restored.bank.on(contents.views_of(facts), name)
+        return maker.on(contents.views_of(facts), name)
     except TrainingError as error:
         raise ModelError(error.problem, error.hint, kind="bands") from error
-    require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]), name)
-    return replace(restored, bank=layers), chips
 
 
-def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> NDArray[np.int64]:
+def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> Ints:
     """Return where chips have the bands that a model was trained on, int64 [C], in its order: views are found by their
     names.
 
@@ -233,19 +241,16 @@ def bands_in(restored: RestoredModel, here: Sequence[View], name: str) -> NDArra
         if there is not None and (there.when, there.stop - there.start) == (view.when, view.stop - view.start):
             found[view.start : view.stop] = np.arange(there.start, there.stop)
             continue
-        if there is not None and there.when != view.when:
-            raise ModelError(
-                f"{name} learned from a layer {view.name} with the date {view.when or 'none'}; {view.name} of this "
-                "project has the date "
-                f"{there.when or 'none'}.",
-                "Add the layer of that date under that name, or use a model that was trained with the layers here.",
-                kind="bands",
+        needed, ours = (
+            ", ".join(
+                f"{one.name} ({', '.join([one.when or 'no date', plural(one.stop - one.start, 'band')])})" for one in each
             )
-        needed, ours = (", ".join(f"{v.name} ({v.stop - v.start})" for v in views) for views in (restored.chip_views, here))
+            for each in (restored.chip_views, here)
+        )
         raise ModelError(
-            f"{name} was trained on chips of these views, with their numbers of bands: {needed}; the chips of this "
+            f"{name} was trained on chips of these views, with their dates and bands: {needed}; the chips of this "
             f"project have {ours}.",
-            "Add layers of these names on the Imagery page, or with `pu-geo add-layer`, and cut the chips anew.",
+            "Add layers of these names and dates on the Imagery page, or with `pu-geo add-layer`, and cut the chips anew.",
             kind="bands",
         )
     return found
@@ -270,15 +275,13 @@ def require_fit(restored: RestoredModel, chip_shape: Sequence[int], name: str) -
     )
 
 
-def _answers(
-    job: Job, restored: RestoredModel, chips: NDArray[np.uint8], name: str, facts: Mapping[str, Any]
-) -> dict[str, NDArray[np.float32] | None]:
+def _answers(job: Job, restored: RestoredModel, chips: Chips, name: str, facts: Facts) -> dict[str, Singles | None]:
     """Return "scores" [N] in 0..1, "embeddings" [N, E] of unit length, and "type_scores" [N, c] of damage types, None
     without any.
     """
     model, gone = restored.model, lacking(restored, facts)
 
-    def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[NDArray[np.float32], NDArray[np.float32], Any]:
+    def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[Singles, Singles, Any]:
         job.report(0.9, "scoring all buildings")
         types = model.type_scores(inputs, gone) if restored.types else None
         return model.score(inputs, gone), model.embed(plain, gone), types
@@ -297,15 +300,7 @@ def _answers(
     return {"scores": scores, "embeddings": embeddings, runs.TYPE_SCORES: type_scores}
 
 
-def _types_from(restored: RestoredModel) -> str | None:
-    """Return where a model's damage types were learned from, as its card says; None without types."""
-    named = restored.card["learned_from"].get("types_from")
-    return printable(named, 100) if restored.types and isinstance(named, str) else None
-
-
-def _views(
-    job: Job, bank: Maker, restored: RestoredModel, chips: NDArray[np.uint8], path: Path, facts: Mapping[str, Any]
-) -> NDArray[np.float16]:
+def _views(job: Job, bank: Maker, restored: RestoredModel, chips: Chips, path: Path, facts: Facts) -> NDArray[np.float16]:
     """Compute the features that the model takes, float16 [V, N, D], in a file."""
     shape = (restored.n_views, len(chips), bank.n_features)
     out = np.lib.format.open_memmap(single(to_change(path)), mode="w+", dtype=np.float16, shape=shape)
@@ -318,7 +313,7 @@ def _views(
     return out
 
 
-def _features(restored: RestoredModel) -> tuple[str, Mapping[str, object]]:
+def _features(restored: RestoredModel) -> tuple[str, Facts]:
     """Return name and maker of the features that a model takes, as a run keeps them: plain texts and numbers alone."""
     name, maker = restored.features
     plain = {key: printable(value, 300) if isinstance(value, str) else value for key, value in maker.items()}
@@ -327,7 +322,7 @@ def _features(restored: RestoredModel) -> tuple[str, Mapping[str, object]]:
     return name, {**kept, **{key: maker[key] for key in tables}}
 
 
-def _from_model(found: Model) -> dict[str, object]:
+def _from_model(found: Model) -> Facts:
     there = found.card["learned_from"]
     return {
         "file": found.name,
@@ -349,12 +344,19 @@ def _write_files(job: Job, facts: RunFacts, found: Model) -> list[Path]:
 
 
 def _origin_words(
-    restored: RestoredModel, inputs: RunInputs, optical: NDArray[np.uint8], chips: NDArray[np.uint8], is_federated: bool
+    restored: RestoredModel, inputs: RunInputs, optical: Chips, chips: Chips, is_federated: bool
 ) -> list[str]:  # fmt: skip
     """Return, in words, where the scores of a model come from that was not trained in a copy of this project."""
     there, title = restored.card["learned_from"], catalog.card(restored.card["method"]).title
     if is_federated:
-        return [*_absence_words(there), _federated_words(there["federation"], title)]
+        federation = there["federation"]
+        held = ", ".join(map(printable, federation["classes_here"]))
+        return [
+            *_absence_words(there),
+            f"{title} trained this model together with other projects, in the federation "
+            f"{printable(federation.get('title'))}: the buildings here taught it {held}, and nobody here has checked what "
+            "taught it the other classes. Audit the map before you use it.",
+        ]
     learned = chips if restored.bank is None else optical  # see `chips_learned`
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(learned)
     where = "these same buildings" if is_same else "another set of buildings"
@@ -366,7 +368,7 @@ def _origin_words(
     ]
 
 
-def _other_here(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inputs: RunInputs) -> list[str]:
+def _other_here(job: Job, restored: RestoredModel, chips: Chips, inputs: RunInputs) -> list[str]:
     """Return, in words, what is other here than where a model learned: pixels, layers, brightness."""
     there, words = restored.card["learned_from"], list[str]()
     gsd_m, federation = store.call(job.layout, contents.grid).gsd_m, there.get("federation")
@@ -382,19 +384,7 @@ def _other_here(job: Job, restored: RestoredModel, chips: NDArray[np.uint8], inp
     return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacks])]
 
 
-def _federated_words(federation: Mapping[str, Any], title: str) -> str:
-    """Return what a person should know of a model that this project trained together with others."""
-    classes = federation.get("classes_here")
-    held = ", ".join(printable(name) for name in classes) if isinstance(classes, list) else "some classes"
-    return (
-        f"{title} trained this model together with other projects, in the federation "
-        f"{printable(federation.get('title'))}: the buildings "
-        f"here taught it {held}, and nobody here has checked what taught it the other classes. Audit the map before you "
-        "use it."
-    )
-
-
-def _absence_words(there: Mapping[str, Any]) -> list[str]:
+def _absence_words(there: Facts) -> list[str]:
     """Return which classes of a federation took part in few of its rounds, by what a card says; nothing of another model."""
     federation = there.get("federation")
     if not isinstance(federation, Mapping):
@@ -409,7 +399,7 @@ def _absence_words(there: Mapping[str, Any]) -> list[str]:
         return [_NO_ROUNDS]
 
 
-def _federation(found: Model) -> dict[str, object] | None:
+def _federation(found: Model) -> Facts | None:
     """Return what a run keeps of the federation that trained its model; None of another model."""
     stated = found.card["learned_from"].get("federation")
     if not isinstance(stated, Mapping):
@@ -427,44 +417,32 @@ def _number(value: object) -> int | float | None:
     return value if isinstance(value, int | float) and abs(value) < MAX_NUMBER else None
 
 
-def _brightness_warnings(restored: RestoredModel, chips: NDArray[np.uint8], facts: Mapping[str, Any]) -> list[str]:
+def _brightness_warnings(restored: RestoredModel, chips: Chips, facts: Facts) -> list[str]:
     """Compare the means of the bands, in units of uint8, with those that the model was standardized by.
 
     Args:
         facts: of the chip set; buildings that lack a layer have no part in its mean.
     """
-    some = np.arange(0, len(chips), max(1, len(chips) // CHIPS_COMPARED))
-    if isinstance(restored.bank, LayerBanks):
-        maker, words = restored.bank, []
-        is_missing = feature_sets.is_missing(maker.facts(), facts)
+    maker, some = restored.bank, np.arange(0, len(chips), max(1, len(chips) // CHIPS_COMPARED))
+    parts: list[tuple[str, NDArray[Any], NDArray[Any], NDArray[Any]]] = []
+    if isinstance(maker, LayerBanks):
+        lacks = feature_sets.is_missing(maker.facts(), facts)
         for k, (view, bank) in enumerate(zip(maker.views, maker.banks, strict=True)):
-            has_it = some if is_missing is None else some[~is_missing[k, some]]
-            shown = chips[has_it][:, bands_of(view.name, maker.chip_views)]
-            what = f"The layer {view.name} differs"
-            words += _other_brightness(shown, bank.band_mean.numpy(), bank.band_std.numpy(), what)
-        return words
-    if isinstance(restored.bank, RcfBank):
-        mean, spread = restored.bank.band_mean.numpy(), restored.bank.band_std.numpy()
-    elif restored.bank is not None:
-        return []  # a network that was trained elsewhere: the card does not say what brightness it knows
-    else:
+            shown = chips[some if lacks is None else some[~lacks[k, some]]][:, bands_of(view.name, maker.chip_views)]
+            parts.append((f"The layer {view.name} differs", shown, bank.band_mean.numpy(), bank.band_std.numpy()))
+    elif isinstance(maker, RcfBank):
+        parts.append(("The images differ", chips[some], maker.band_mean.numpy(), maker.band_std.numpy()))
+    elif maker is None:  # else a network that was trained elsewhere: the card does not say what brightness it knows
         own = restored.model.extractor.standardize
-        mean, spread = own.mean.flatten().cpu().numpy(), own.scale.flatten().cpu().numpy()
-    return _other_brightness(np.asarray(chips[some])[:, -len(mean) :], mean, spread, "The images differ")
-
-
-def _other_brightness(
-    chips: NDArray[np.uint8], mean: NDArray[np.floating], spread: NDArray[np.floating], what: str
-) -> list[str]:  # fmt: skip
-    """Return in words that the mean of a band of chips [N, C, H, W] is more than a spread off; nothing where none is."""
-    if not len(chips):
-        return []
-    here = chips.mean((0, 2, 3))
-    far = np.flatnonzero(np.abs(here - mean) > spread)
-    if not len(far):
-        return []
-    band = int(far[np.argmax(np.abs(here - mean)[far] / spread[far])])
-    return [
-        f"{what} in brightness from what the model knows: band {band + 1} has a mean of {here[band]:.0f} here, and "
-        f"had {mean[band]:.0f} there, with a spread of {spread[band]:.0f}. Its scores may be off."
-    ]
+        mean, spread = (each.flatten().cpu().numpy() for each in (own.mean, own.scale))
+        parts.append(("The images differ", chips[some], mean, spread))
+    words = []
+    for what, shown, mean, spread in parts:
+        here = shown[:, -len(mean) :].mean((0, 2, 3)) if len(shown) else mean
+        off = np.abs(here - mean) / spread
+        if off[band := int(off.argmax())] > 1:
+            words.append(
+                f"{what} in brightness from what the model knows: band {band + 1} has a mean of {here[band]:.0f} here, and "
+                f"had {mean[band]:.0f} there, with a spread of {spread[band]:.0f}. Its scores may be off."
+            )
+    return words

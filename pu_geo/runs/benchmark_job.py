@@ -10,6 +10,7 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from pu_geo.errors import DatasetError, TrainingError
 from pu_geo.features import rcf
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
+from pu_geo.records import Bools, Chips, Singles
 from pu_geo.runs.tables_job import Setting, Table, split
 from pu_geo.training import augment
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
@@ -33,6 +35,7 @@ RANKER = "ranker"
 ALL_METHODS = (RANKER, *catalog.METHODS)
 ORACLE = "supervised"
 N_FILTERS = 256
+Overrides = Mapping[str, str | float]
 _VIEWS = {"natural": augment.NATURAL, "aerial": augment.AERIAL}
 
 
@@ -65,7 +68,7 @@ class Outcome:
 
 def run_table(
     table: Table, path: Path, *, methods: Sequence[str] = (), preset: str = "quick", seeds: int = 5, only: str = "",
-    overrides: Mapping[str, str | float] | None = None, kept: Path | None = None,
+    overrides: Overrides | None = None, kept: Path | None = None,
     echo: Callable[[str], None] = lambda line: None,
 ) -> list[Outcome]:  # fmt: skip
     """Do all methods on all settings of a table.
@@ -117,9 +120,9 @@ def _key(outcome: Outcome) -> tuple[str, str, str, int, str]:
     return outcome.setting, outcome.method, outcome.preset, outcome.seed, outcome.made_with
 
 
-def _require_known(overrides: Mapping[str, str | float], methods: Sequence[str]) -> None:
+def _require_known(overrides: Overrides, methods: Sequence[str]) -> None:
     """Raise for a setting that no method has: it would stand in the command of a table that knows nothing of it."""
-    known = {item.name for method in methods if method != RANKER for item in fields(catalog.card(method).settings)}
+    known = set[str]().union(*map(_settings_names, methods))
     for name in overrides:
         if name not in known:
             raise TrainingError(f"None of these methods has a setting {name!r}; they have {', '.join(sorted(known))}.",
@@ -135,7 +138,7 @@ def _digest_of(data: ClassifiedChips) -> str:
     return digest.hexdigest()
 
 
-def _made_with(digest: str, setting: Setting, method: str, preset: str, overrides: Mapping[str, str | float]) -> str:
+def _made_with(digest: str, setting: Setting, method: str, preset: str, overrides: Overrides) -> str:
     """Name what an outcome depends on beside method, preset and seed."""
     asked = {name: value for name, value in asdict(setting).items() if name != "published"}
     settings = {} if method == RANKER else asdict(_settings_of(method, preset, overrides))
@@ -148,10 +151,15 @@ def _made_with(digest: str, setting: Setting, method: str, preset: str, override
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _settings_of(method: str, preset: str, overrides: Mapping[str, str | float]) -> Any:
+def _settings_of(method: str, preset: str, overrides: Overrides) -> Any:
     """Return a method's settings, with those of the overrides that it has."""
-    known = {item.name for item in fields(catalog.card(method).settings)}
+    known = _settings_names(method)
     return catalog.settings_for(method, preset, {name: value for name, value in overrides.items() if name in known})
+
+
+def _settings_names(method: str) -> set[str]:
+    """Return the names of a method's settings; the ranker has none."""
+    return set() if method == RANKER else {item.name for item in fields(catalog.card(method).settings)}
 
 
 def read_kept(kept: Path | None) -> list[Outcome]:
@@ -178,7 +186,7 @@ def _preset(method: str, preset: str) -> str:
 
 def _one_draw(
     data: ClassifiedChips, setting: Setting, methods: Sequence[str], preset: str, seed: int,
-    overrides: Mapping[str, str | float],
+    overrides: Overrides,
 ) -> Iterator[Outcome]:  # fmt: skip
     """Compute outcomes of methods on one draw, on the same features."""
     if not methods:
@@ -217,30 +225,21 @@ class _Draw:
         self.rows = np.concatenate([drawn.positive, drawn.unlabeled])
         self.is_labeled = np.arange(len(self.rows)) < len(drawn.positive)
         self.device = best_device()
-        self._features: tuple[NDArray[np.float16], NDArray[np.float16]] | None = None
 
+    @cached_property
     def features(self) -> tuple[NDArray[np.float16], NDArray[np.float16]]:
-        """Return frozen features of 17 views of the chips learned from, and of the test chips; made once."""
-        if self._features is None:
-            learned = np.ascontiguousarray(self.data.chips[self.rows])
-            bank = rcf.RcfBank.fit(learned, torch.Generator().manual_seed(self.seed), rcf.RcfSettings(n_filters=N_FILTERS))
-            self._features = self._views(learned, bank), self._views(self.data.chips[self.drawn.test], bank)
-        return self._features
+        """Frozen features of 17 views of the chips learned from, and of the test chips; made once."""
+        learned = np.ascontiguousarray(self.data.chips[self.rows])
+        bank = rcf.RcfBank.fit(learned, torch.Generator().manual_seed(self.seed), rcf.RcfSettings(n_filters=N_FILTERS))
+        return self._views(learned, bank), self._views(self.data.chips[self.drawn.test], bank)
 
-    def _views(self, chips: NDArray[np.uint8], bank: RcfBank) -> NDArray[np.float16]:
+    def _views(self, chips: Chips, bank: RcfBank) -> NDArray[np.float16]:
         kind = _VIEWS[self.setting.augmentation]
         return bank.transform(chips, rcf.RcfSettings().n_views, seed=self.seed, device=self.device, augmentation=kind)
 
-    def true_class_prior(self) -> float | None:
-        """Return the share of positives among the unlabeled, where papers give it to methods: in case-control settings."""
-        unlabeled = self.drawn.unlabeled
-        if not self.setting.is_case_control or (self.data.classes[unlabeled] == UNKNOWN_CLASS).any():
-            return None
-        return float(self.truth[unlabeled].mean())
-
-    def ranked(self) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def ranked(self) -> tuple[Singles, Bools]:
         """Return scores of the test chips by the instant ranker, and the ones called positive: as many as are estimated."""
-        views, test = self.features()
+        views, test = self.features
         n = len(self.rows)
         mask = np.concatenate([self.is_labeled, np.zeros(test.shape[1], np.bool_)])
         prepared = ranker.prepare(np.concatenate([views[0], test[0]]))
@@ -249,17 +248,17 @@ class _Draw:
         limit = 0.5 if share is None else below[min(len(below) - 1, int((1 - share) * len(below)))]
         return scores[n:], scores[n:] >= limit
 
-    def trained(
-        self, method: str, preset: str, overrides: Mapping[str, str | float]
-    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+    def trained(self, method: str, preset: str, overrides: Overrides) -> tuple[Singles, Bools]:
         """Return scores of the test chips by a method of the catalog, and the ones it calls positive."""
         settings = _settings_of(method, preset, overrides)
-        prior = self.true_class_prior()
-        if prior is not None and getattr(settings, "class_prior", None) == 0:
-            settings = replace(settings, class_prior=prior)
+        unlabeled = self.drawn.unlabeled
+        is_known = self.setting.is_case_control and not (self.data.classes[unlabeled] == UNKNOWN_CLASS).any()
+        if is_known and getattr(settings, "class_prior", None) == 0:  # papers give it to methods
+            settings = replace(settings, class_prior=float(self.truth[unlabeled].mean()))
         inputs: FeatureViews | ChipImages
         if settings.backbone == "features":
-            inputs, test = FeatureViews(self.features()[0]), self.features()[1]
+            views, test = self.features
+            inputs = FeatureViews(views)
         else:
             chips = self.data.chips
             inputs = ChipImages(np.ascontiguousarray(chips[self.rows]), self.setting.augmentation)
@@ -280,12 +279,9 @@ class _Draw:
         return PUData(inputs, truth, none_excluded, truth.astype(np.int64))
 
 
-def as_markdown(table: Table, outcomes: Sequence[Outcome], command: str, published: bool = True, made: str = "") -> str:
-    """Write outcomes of a command as a table: mean ± standard deviation over seeds; with papers' figures, if `published`.
-
-    `made` is date and hardware, of this moment if empty.
-    """
-    lines = [f"### {table.title}", "", f"`{command}`", "", made or f"{dt.date.today().isoformat()}; {hardware()}.", ""]
+def as_markdown(table: Table, outcomes: Sequence[Outcome], command: str, published: bool = True) -> str:
+    """Write outcomes of a command as a table: mean ± standard deviation over seeds; with papers' figures, if `published`."""
+    lines = [f"### {table.title}", "", f"`{command}`", "", f"{dt.date.today().isoformat()}; {hardware()}.", ""]
     lines += ["| setting | method | preset | seeds | AUC | AP | OA | F1 | CPU s | published |", "|" + "---|" * 10]
     for setting in table.settings:
         own = [each for each in outcomes if each.setting == setting.name]
@@ -301,14 +297,9 @@ def as_markdown(table: Table, outcomes: Sequence[Outcome], command: str, publish
                           for each in outcomes)  # fmt: skip
     lines += ["", *(f"{s}: n_P = {p:,}, n_U = {u:,}, tested on {t:,} ({g:,} positive)." for s, p, u, t, g in sizes)]
     given = {each.name for each in table.settings if each.is_case_control}
-    if any(each.setting in given and _needs_prior(each.method) for each in outcomes):
+    if any(each.setting in given and "class_prior" in _settings_names(each.method) for each in outcomes):
         lines.append("uPU and nnPU are given the true class prior where it is known, unless the command sets another.")
     return "\n".join(lines) + "\n"
-
-
-def _needs_prior(method: str) -> bool:
-    """Return whether a method has a setting for the class prior."""
-    return method != RANKER and any(item.name == "class_prior" for item in fields(catalog.card(method).settings))
 
 
 def _spread(values: Sequence[float]) -> str:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,7 @@ from pu_geo.features.layers import without
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import fit_and_score, pu_data
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.records import FeatureRequest
+from pu_geo.records import Facts, FeatureRequest, Floats, Ints
 from pu_geo.runs import feature_comparison as comparison
 from pu_geo.runs.feature_comparison import METHODS, RANKER, Comparison, Row
 from pu_geo.runs.inputs_job import RunInputs, read_inputs
@@ -33,7 +32,7 @@ MOST_UNLABELED = 1500  # unlabeled buildings that are learned from and that plac
 _SEED = 0
 
 
-def compare_features(job: Job, *, of: str, methods: Sequence[str] = METHODS) -> dict[str, object]:
+def compare_features(job: Job, *, of: str, methods: Sequence[str] = METHODS) -> Facts:
     """Compare all feature sets, or all layers with all but one, by some methods; store the result as the last one. It
     chooses nothing.
 
@@ -81,7 +80,7 @@ def compare_features(job: Job, *, of: str, methods: Sequence[str] = METHODS) -> 
         )
     n_fits, done = len(names) * len(methods) * min(bakeoff.N_FOLDS, len(own)) * bakeoff.N_REPEATS, 0
     found: list[Row] = []
-    base: dict[str, NDArray[np.float64]] = {}
+    base: dict[str, Floats] = {}
 
     def before_a_fit(words: str) -> None:
         nonlocal done
@@ -116,9 +115,9 @@ def _require_views(name: str, n: int, methods: Sequence[str]) -> None:
 
 
 def places_by(
-    method: str, inputs: RunInputs, own: NDArray[np.int64], before_a_fit: Callable[[], None] = lambda: None,
+    method: str, inputs: RunInputs, own: Ints, before_a_fit: Callable[[], None] = lambda: None,
     is_cancelled: Callable[[], bool] = lambda: False,
-) -> NDArray[np.float64]:  # fmt: skip
+) -> Floats:  # fmt: skip
     """Hold clicks out and return the mean log place of each, float64 [P], by a method on the features of `inputs`.
 
     Args:
@@ -146,7 +145,7 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
         share = estimates.elkan_noto_share(
             prepared, pu.is_positive, is_excluded=pu.is_excluded, n_folds=estimates.N_FOLDS_LIVE
         )
-        known: Mapping[str, Any] = {
+        known: Facts = {
             "is_not_damaged": pu.is_not_damaged, "is_accepted": inputs.is_accepted, "l2": ranker.l2_for_share(share),
         }  # fmt: skip
 
@@ -174,13 +173,13 @@ def scorer(method: str, inputs: RunInputs, is_cancelled: Callable[[], bool] = la
     return train
 
 
-def unlabeled_of(inputs: RunInputs) -> NDArray[np.int64]:
+def unlabeled_of(inputs: RunInputs) -> Ints:
     """Return the rows that places are among, int64, rising: nobody answered them, and they are of no accepted cluster."""
     is_open = inputs.pu.is_open
     return np.flatnonzero(is_open if inputs.is_accepted is None else is_open & ~inputs.is_accepted)
 
 
-def drawn(inputs: RunInputs) -> NDArray[np.int64]:
+def drawn(inputs: RunInputs) -> Ints:
     """Return the rows that a comparison is made on, int64, rising: all that are learned from, and so many of the
     unlabeled.
     """
@@ -191,7 +190,7 @@ def drawn(inputs: RunInputs) -> NDArray[np.int64]:
     return np.union1d(np.setdiff1d(every, unlabeled), kept)
 
 
-def of_rows(inputs: RunInputs, rows: NDArray[np.int64]) -> RunInputs:
+def of_rows(inputs: RunInputs, rows: Ints) -> RunInputs:
     """Return inputs of some buildings alone, with the views of all; what is hidden is not among them."""
     pu = inputs.pu
     left = replace(

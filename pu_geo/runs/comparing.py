@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,18 +25,17 @@ from pu_geo.answers import random_checks
 from pu_geo.answers.random_checks import Check
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
-from pu_geo.records import RunFacts
+from pu_geo.records import Bools, Facts, Floats, Ints, RunFacts, Singles, rows_of
 from pu_geo.store import contents, labels, population, pseudo_positives, runs, store
 from pu_geo.store.labels import Moment
 from pu_geo.store.layout import Layout
 
 TOP_SHARES = (0.01, 0.05, 0.1)
 SMALLEST_TOP = 20
-N_SHOWN = 6
+N_SHOWN, N_LISTED = 6, 20  # buildings on which two runs disagree: on the screen, and as values
 _LEAST_SPAN = 0.1
 _MAX_CURVE = 1 << 24
 _FACTS = ("run_id", "method", "preset", "seed", "at_event", "n_positive", "seconds", "threshold")
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -76,9 +74,9 @@ class Ranked:
     """
 
     ids: Sequence[str]
-    rows: tuple[NDArray[np.int64], NDArray[np.int64]]
-    places: tuple[NDArray[np.int64], NDArray[np.int64]]
-    difference: NDArray[np.float64]
+    rows: tuple[Ints, Ints]
+    places: tuple[Ints, Ints]
+    difference: Floats
     n_left_out: int
     spearman: float
     tops: tuple[Top, ...]
@@ -172,10 +170,12 @@ def _compare(
     return Comparison((sides[0], sides[1]), ranked, clicks, check)
 
 
-def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, list[NDArray[np.float64]]]:
+def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, list[Floats]]:
     """Rank the common buildings by both runs; return the scores of the two, float64 [n] each, too."""
     ids, others = (runs.building_ids_of(layout, facts.run_id) for facts in (one, other))
-    rows, theirs = _common_rows(ids, others)
+    theirs = rows_of(ids, others)
+    rows = np.flatnonzero(theirs >= 0)
+    theirs = theirs[rows]
     is_own, is_theirs = (population.of_run(layout, run, of_run).is_assessed for run, of_run in ((one, ids), (other, others)))
     is_open = is_own[rows] & is_theirs[theirs]
     n_left_out = int((~is_open).sum())
@@ -202,14 +202,6 @@ def _ranked(layout: Layout, one: RunFacts, other: RunFacts) -> tuple[Ranked, lis
     return ranked, scores
 
 
-def _common_rows(ids: Sequence[str], others: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    if ids == others:
-        return np.arange(len(ids)), np.arange(len(ids))
-    place = {building: row for row, building in enumerate(others)}
-    theirs = np.array([place.get(building, -1) for building in ids], np.int64)
-    return np.flatnonzero(theirs >= 0), theirs[theirs >= 0]
-
-
 def _common_audit(layout: Layout, one: RunFacts, other: RunFacts) -> Check | None:
     """Return the newest audit that either run had, if both scored the chips that it drew from."""
     if one.chip_set != other.chip_set:
@@ -218,7 +210,7 @@ def _common_audit(layout: Layout, one: RunFacts, other: RunFacts) -> Check | Non
     return random_checks.load(layout, found[-1]["id"]) if found else None
 
 
-def curve(layout: Layout, run_id: str) -> list[Mapping[str, Any]]:
+def curve(layout: Layout, run_id: str) -> list[Facts]:
     """Return the reports of a run's training, an epoch each; none where it kept none, or its file holds anything else."""
     kept = layout.run(run_id) / "curve.json"
     if not kept.is_file() or kept.stat().st_size > _MAX_CURVE:
@@ -233,9 +225,7 @@ def curve(layout: Layout, run_id: str) -> list[Mapping[str, Any]]:
 # Clicks that neither learned from
 
 
-def unused_clicks(
-    layout: Layout, found: Sequence[RunFacts], ids: Sequence[str], rows: Sequence[NDArray[np.int64]]
-) -> Clicks:
+def unused_clicks(layout: Layout, found: Sequence[RunFacts], ids: Sequence[str], rows: Sequence[Ints]) -> Clicks:
     """Return the clicks that none of some runs learned from.
 
     Args:
@@ -251,7 +241,7 @@ def unused_clicks(
     return Clicks(is_held_out, is_later, is_unlabeled(is_positive, np.zeros(len(ids), np.bool_)))
 
 
-def _learned(db: sqlite3.Connection, layout: Layout, facts: RunFacts, ids: Sequence[str], rows: NDArray[np.int64]) -> Bools:
+def _learned(db: sqlite3.Connection, layout: Layout, facts: RunFacts, ids: Sequence[str], rows: Ints) -> Bools:
     """Return the buildings that a run learned an answer of, bool [n].
 
     Which accepted clusters it learned from is not kept, so all that were accepted before it ended count.
@@ -297,9 +287,9 @@ class MapPoints:
         most: the largest difference, for the ends of a color scale; at least 0.1.
     """
 
-    x: NDArray[np.float32]
-    y: NDArray[np.float32]
-    difference: NDArray[np.float32]
+    x: Singles
+    y: Singles
+    difference: Singles
     most: float
 
 
@@ -310,7 +300,7 @@ def most_disagreeing(layout: Layout, found: Comparison, n: int = N_SHOWN) -> tup
     higher, lower = agreement.largest_differences(ranked.difference, n)
     first, second = ranked.places
 
-    def described(rows: NDArray[np.int64]) -> list[Disagreement]:
+    def described(rows: Ints) -> list[Disagreement]:
         ids = [(ranked.ids[row], row) for row in rows.tolist()]
         return [Disagreement(one, (int(first[row]), int(second[row])), answers.get(one, "")) for one, row in ids]
 
@@ -347,10 +337,11 @@ def agreement_words(found: Comparison) -> list[str]:
 def _rho_words(rho: float) -> str:
     if np.isnan(rho):
         return "unknown, since one run gives all buildings the same score"
-    same = ((0.9, "nearly"), (0.7, "much"), (0.4, "partly"))
-    kinds = (*((low, f"{how} the same order") for low, how in same), (0.1, "little in common"))
-    kind = next((words for low, words in kinds if rho >= low), "nothing in common" if rho > -0.1 else "opposite orders")
-    return f"{rho:.2f}: {kind}"
+    kinds = {
+        0.9: "nearly the same order", 0.7: "much the same order", 0.4: "partly the same order", 0.1: "little in common",
+        -0.0999: "nothing in common", -1.0: "opposite orders",
+    }  # fmt: skip
+    return f"{rho:.2f}: {next(words for low, words in kinds.items() if round(rho, 9) >= low)}"
 
 
 def criterion_words(side: Side) -> str:
@@ -365,7 +356,7 @@ def criterion_words(side: Side) -> str:
     )
 
 
-def as_json(layout: Layout, found: Comparison, n_disagreeing: int = 20) -> dict[str, Any]:
+def as_json(layout: Layout, found: Comparison) -> Facts:
     """Write a comparison in plain values.
 
     Returns:
@@ -388,5 +379,5 @@ def as_json(layout: Layout, found: Comparison, n_disagreeing: int = 20) -> dict[
         "tops": [asdict(top) for top in ranked.tops],
         "clicks": {name: getattr(found.clicks, name) for name in ("n", "n_held_out", "n_later", "words")},
         "check_id": None if found.check is None else found.check.id,
-        "apart": [[asdict(one) for one in rows] for rows in most_disagreeing(layout, found, n_disagreeing)],
+        "apart": [[asdict(one) for one in rows] for rows in most_disagreeing(layout, found, N_LISTED)],
     }

@@ -9,13 +9,12 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from pu_geo.analysis import metrics
 from pu_geo.errors import PuGeoError
+from pu_geo.records import Facts
 from pu_geo.store import chosen, contents, labels, runs, store
 from pu_geo.store.layout import Layout
 
 
-def evaluate(
-    layout: Layout, run_id: str, *, field: str, positive: Sequence[str], exclude: Sequence[str] = ()
-) -> dict[str, object]:
+def evaluate(layout: Layout, run_id: str, *, field: str, positive: Sequence[str], exclude: Sequence[str] = ()) -> Facts:
     """Compare scores with an attribute of the footprints, on the buildings that were unlabeled when the run started.
 
     Args:
@@ -54,16 +53,19 @@ def evaluate(
     hidden = chosen.reasons_of(layout, facts) or {}
     n_hidden = sum(building in hidden for building, is_kept in zip(pu.building_ids, kept, strict=True) if is_kept)
     called = scores >= facts.threshold
+    figures = {
+        "auc": metrics.auc(scores, is_damaged),
+        "ap": metrics.average_precision(scores, is_damaged),
+        "precision_at_k": metrics.precision_at_k(scores, is_damaged, int(is_damaged.sum())),
+        "threshold": facts.threshold,
+        "oa": accuracy_score(is_damaged, called),
+        "f1": f1_score(is_damaged, called),
+    }
     return {
         "run_id": facts.run_id,
         "method": facts.method,
         "n": len(scores),
         "n_not_assessed": n_hidden,
         "n_positive": int(is_damaged.sum()),
-        "auc": round(metrics.auc(scores, is_damaged), 4),
-        "ap": round(metrics.average_precision(scores, is_damaged), 4),
-        "precision_at_k": round(metrics.precision_at_k(scores, is_damaged, int(is_damaged.sum())), 4),
-        "threshold": facts.threshold,
-        "oa": round(float(accuracy_score(is_damaged, called)), 4),
-        "f1": round(float(f1_score(is_damaged, called)), 4),
+        **{name: round(float(value), 4) for name, value in figures.items()},
     }

@@ -4,12 +4,8 @@ that says.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from pu_geo import wording
 from pu_geo.analysis import bakeoff
@@ -17,7 +13,7 @@ from pu_geo.analysis.bakeoff import Interval
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD
-from pu_geo.records import PUSet
+from pu_geo.records import Bools, Facts, PUSet
 from pu_geo.runs.training import to_learn_from
 from pu_geo.scenes import features
 from pu_geo.store import choices, contents, feature_sets, store
@@ -87,7 +83,7 @@ class Comparison:
         return (bakeoff.pick({row.name: row.difference for row in others}) if self.is_enough else "") or first.name
 
     @classmethod
-    def from_json(cls, facts: Mapping[str, Any]) -> Comparison:
+    def from_json(cls, facts: Facts) -> Comparison:
         """Read what `asdict` gave."""
         rows = [
             Row(row["name"], row["method"], Interval(**row["place"]), Interval(**row["difference"])) for row in facts["rows"]
@@ -95,7 +91,7 @@ class Comparison:
         return cls(**{**facts, "rows": rows})
 
 
-def own_clicks(pu: PUSet) -> NDArray[np.bool_]:
+def own_clicks(pu: PUSet) -> Bools:
     """Return which positives the analyst found, bool [N]: not the queue, which proposes what a ranking of some features has
     on top.
     """

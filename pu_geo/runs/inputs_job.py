@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from pu_geo.files import make_folder, remove_path
 from pu_geo.methods.catalog import MethodCard, TrainingRequest
 from pu_geo.methods.fitting import UNNAMED, pu_data, require_labels
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.records import PUSet, RunFacts, View
+from pu_geo.records import Bools, Facts, Floats, Ints, PUSet, RunFacts, Singles, View
 from pu_geo.store import (
     choices,
     contents,
@@ -34,7 +33,7 @@ from pu_geo.store import (
 )
 from pu_geo.store.contents import chip_facts, optical_chips
 from pu_geo.store.damage_types import DamageTypes
-from pu_geo.store.layout import RCF, Layout, read_array, write_json
+from pu_geo.store.layout import RCF, Layout, read_array, read_json, write_json
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.network import FEATURES
 
@@ -70,27 +69,27 @@ class RunInputs:
     chip_set: str
     views: NDArray[np.float16]
     pu: PUSet
-    is_accepted: NDArray[np.bool_] | None = None
+    is_accepted: Bools | None = None
     at_decision: int = 0
     n_passed_over: int = 0
-    is_hidden: NDArray[np.bool_] | None = None
+    is_hidden: Bools | None = None
     feature_set: str = RCF
     feature_note: str = ""
-    feature_maker: Mapping[str, Any] = field(default_factory=lambda: {"kind": "rcf"})
+    feature_maker: Facts = field(default_factory=lambda: {"kind": "rcf"})
     types: DamageTypes | None = None
     at_choice: int | None = None
     takes_several: bool = False
-    is_missing: NDArray[np.bool_] | None = None
+    is_missing: Bools | None = None
     layers_lacking: str = ""
     types_from: str | None = None
-    held_out: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    held_out: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def n_hidden(self) -> int:
         return 0 if self.is_hidden is None else int(self.is_hidden.sum())
 
     @property
-    def is_unlabeled(self) -> NDArray[np.bool_]:
+    def is_unlabeled(self) -> Bools:
         """Which buildings are learned from and nobody clicked as damaged, bool [N]."""
         return ~self.pu.is_positive & ~self.pu.is_excluded
 
@@ -106,12 +105,12 @@ class RunInputs:
         return feature_sets.views_of(self.feature_maker)
 
     @property
-    def plain(self) -> NDArray[np.float32]:
+    def plain(self) -> Singles:
         """Features of the unaugmented chips, float32 [N, D]."""
         return np.asarray(self.views[0], dtype=np.float32)
 
     @property
-    def learned_as_positive(self) -> NDArray[np.bool_]:
+    def learned_as_positive(self) -> Bools:
         """Which buildings a method learns from as damaged, bool [N]: clicked ones, and those of accepted clusters."""
         return self.pu.is_positive if self.is_accepted is None else self.pu.is_positive | self.is_accepted
 
@@ -122,24 +121,23 @@ class RunInputs:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to know of a run beside what its method says, one sentence each."""
-        words = (
-            f"Learned from {self.n_accepted:,} buildings of accepted clusters as if they were marked damaged; nobody "
-            "checked each."
-        )
-        passed = (
-            f"{self.n_passed_over:,} buildings of accepted clusters were not learned from: kinds of damage were, and nobody "
-            "named theirs."
-        )
         n_several = self.types.n_several if self.types and not self.takes_several else 0
-        have = wording.plural(n_several, "building has", "buildings have")
-        several = (
-            f"{have} several damage types, and counted as the rarest of their own: this method takes one of each building."
+        found = (
+            self.feature_note,
+            self.layers_lacking,
+            self.n_accepted
+            and f"Learned from {self.n_accepted:,} buildings of accepted clusters as if they were marked damaged; nobody "
+            "checked each.",
+            self.n_passed_over
+            and f"{self.n_passed_over:,} buildings of accepted clusters were not learned from: kinds of damage were, and "
+            "nobody named theirs.",
+            self.n_hidden
+            and f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them.",
+            n_several
+            and f"{wording.plural(n_several, 'building has', 'buildings have')} several damage types, and counted as the "
+            "rarest of their own: this method takes one of each building.",
         )
-        hidden = f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them."
-        note, lacking = ((each, len(each)) for each in (self.feature_note, self.layers_lacking))
-        counts = (words, self.n_accepted), (passed, self.n_passed_over), (hidden, self.n_hidden), (several, n_several)
-        found = (note, lacking, *counts)
-        return (*(sentence for sentence, n in found if n), *(self.types.notes if self.types else ()))
+        return (*(str(words) for words in found if words), *(self.types.notes if self.types else ()))
 
     def start_k(self) -> int:
         """Return how many of the unlabeled a threshold to start from flags, see `estimates.start_k`; 0 where there are
@@ -148,7 +146,7 @@ class RunInputs:
         share = estimates.share_to_start_from(self.views[0], self.pu.is_positive, is_excluded=self.pu.is_excluded)
         return estimates.start_k(int(self.is_unlabeled.sum()), share)
 
-    def first_threshold(self, scores: NDArray[np.float32]) -> float:
+    def first_threshold(self, scores: Singles) -> float:
         """Return the threshold to start from, of the scores [N] of all chips, see `estimates.first_threshold`."""
         return estimates.first_threshold(scores[self.is_unlabeled], self.start_k())
 
@@ -182,7 +180,7 @@ class RunInputs:
             return share
         return max(share * n - self.n_accepted, 0) / (n - self.n_accepted)
 
-    def without(self, lacks_all: NDArray[np.bool_]) -> RunInputs:
+    def without(self, lacks_all: Bools) -> RunInputs:
         """Return these inputs with more buildings, bool [N], left out: they have none of the layers that are learned
         from.
         """
@@ -267,7 +265,7 @@ def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = ""
             "at_choice": choices.last_choice(db),
             "feature_set": used.name,
         }
-        known: Mapping[str, Any] = _pinned(begun, newest) if begun else newest
+        known: Facts = _pinned(begun, newest) if begun else newest
         facts = chip_facts(layout, chip_set)
         name = str(known.get("feature_set", RCF))
         maker = feature_sets.find(layout, chip_set, name).maker
@@ -302,11 +300,11 @@ def read_to_train(layout: Layout, begun: Path, request: TrainingRequest) -> tupl
     return replace(inputs, layers_lacking=lacking), data
 
 
-def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
+def _pinned(begun: Path, newest: Facts) -> Facts:
     """Return the label event and the decision that a training began with; note them where the training begins now."""
     note = begun / BEGAN_WITH
     if note.exists():
-        facts: Mapping[str, Any] = json.loads(note.read_text(encoding="utf-8"))
+        facts: Facts = read_json(note)
         if facts["chip_set"] == newest["chip_set"]:
             return facts
         events.append(
@@ -318,7 +316,7 @@ def _pinned(begun: Path, newest: Mapping[str, Any]) -> Mapping[str, Any]:
     return newest
 
 
-def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, NDArray[np.int64]]:
+def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, Ints]:
     """Draw positives that are not learned from, neither as positives nor as unlabeled.
 
     Args:
@@ -349,7 +347,7 @@ def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, ND
     return pu.without(is_held_out), rows
 
 
-def unlabeled_to_judge(layout: Layout, inputs: RunInputs) -> NDArray[np.int64]:
+def unlabeled_to_judge(layout: Layout, inputs: RunInputs) -> Ints:
     """Return the rows of the unlabeled that a run is judged by beside its held-out clicks, int64, rising.
 
     These are not quite those that it learns from, see `is_unlabeled`.
@@ -365,7 +363,7 @@ def unlabeled_to_judge(layout: Layout, inputs: RunInputs) -> NDArray[np.int64]:
     return np.flatnonzero(is_unlabeled(is_clicked, is_hidden))
 
 
-def places(layout: Layout, building_ids: Sequence[str]) -> tuple[NDArray[np.float64] | None, str]:
+def places(layout: Layout, building_ids: Sequence[str]) -> tuple[Floats | None, str]:
     """Return the centers of buildings, metres, float64 [N, 2]; or None, and why distances between them are not known."""
     with store.connect(layout) as db:
         if not contents.grid(db).has_place:

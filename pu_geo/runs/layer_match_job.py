@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection
 
 from pu_geo.errors import ModelError, printable
+from pu_geo.records import Facts
 from pu_geo.store import contents
 
 ALIKE = 0.05  # of its range: a scaling that differs by less is taken as the same
 
 
-def described(facts: Mapping[str, Any], names: Collection[str]) -> dict[str, dict[str, Any]]:
+def described(facts: Facts, names: Collection[str]) -> dict[str, Facts]:
     """Return what a model's card says of the layers that it learned from: {name: {"when", "kind", "unit", "bands"}}.
 
     Args:
         facts: of the chip set.
         names: of views; pre and post are passed over.
     """
-    scaling: Mapping[str, Any] = facts.get("scaling", {})
+    scaling: Facts = facts.get("scaling", {})
     return {
         view.name: {
             "when": view.when, "kind": scaling[view.name].get("kind", "other"), "unit": scaling[view.name].get("unit", ""),
@@ -30,7 +29,7 @@ def described(facts: Mapping[str, Any], names: Collection[str]) -> dict[str, dic
     }  # fmt: skip
 
 
-def scaled_otherwise(card: Mapping[str, Any], facts: Mapping[str, Any], file: str) -> list[str]:
+def scaled_otherwise(card: Facts, facts: Facts, file: str) -> list[str]:
     """Return, in words, which layers that a model learned from have another scaling here.
 
     Args:
@@ -71,13 +70,7 @@ def scaled_otherwise(card: Mapping[str, Any], facts: Mapping[str, Any], file: st
 
 def _pairs(bands: object) -> list[tuple[float, float]]:
     """Read (low, high) of bands from a card; nothing where it holds anything else."""
-    found = []
-    for pair in bands if isinstance(bands, list) else ():
-        if not (
-            isinstance(pair, list)
-            and len(pair) == 2
-            and all(type(one) in (int, float) and math.isfinite(one) for one in pair)
-        ):
-            return []
-        found.append((float(pair[0]), float(pair[1])))
-    return found
+    try:
+        return [(float(low), float(high)) for low, high in bands]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        return []

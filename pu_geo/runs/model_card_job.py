@@ -19,7 +19,7 @@ from pu_geo import __version__
 from pu_geo.features.bank import FEATURE_SEED
 from pu_geo.files import atomic_write
 from pu_geo.methods import catalog
-from pu_geo.records import PUSet, RunFacts
+from pu_geo.records import Chips, Facts, PUSet, RunFacts
 from pu_geo.runs.inputs_job import RunInputs
 from pu_geo.runs.layer_match_job import described
 from pu_geo.store import contents, feature_sets, store
@@ -117,10 +117,10 @@ def _card(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> d
     }
 
 
-def _learned_from(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> dict[str, Any]:
+def _learned_from(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> Facts:
     chips, pu, of_set = chips_learned(layout, facts.chip_set, data), inputs.pu, chip_facts(layout, facts.chip_set)
     taken, names = chips, [view.name for view in data.views]
-    maker: Mapping[str, Any] = facts.feature_maker
+    maker: Facts = facts.feature_maker
     if isinstance(data.inputs, FeatureViews) and maker["kind"] == LAYERS:
         taken = read_array(layout.chips(facts.chip_set))
         names = [view["name"] for view in maker.get("chip_views", ())]
@@ -146,7 +146,7 @@ def _learned_from(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUDa
     }
 
 
-def chips_learned(layout: Layout, chip_set: str, data: PUData) -> NDArray[np.uint8]:
+def chips_learned(layout: Layout, chip_set: str, data: PUData) -> Chips:
     """Return the chips that a model rests on: those that it was trained on, or pre and post where it was trained on
     features.
     """

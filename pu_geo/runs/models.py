@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 from pu_geo.errors import ModelError, writing
-from pu_geo.records import RunFacts
+from pu_geo.records import Facts, RunFacts
 from pu_geo.store import runs, store
 from pu_geo.store.layout import Layout
 from pu_geo.training import model_files
@@ -26,7 +26,7 @@ def model_file(layout: Layout, run_id: str) -> bytes:
         return path.read_bytes()
 
 
-def export(layout: Layout, run_id: str, out: str) -> dict[str, object]:
+def export(layout: Layout, run_id: str, out: str) -> Facts:
     """Write the model of a run into one file.
 
     Args:

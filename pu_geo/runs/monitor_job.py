@@ -4,7 +4,6 @@ chips.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.util import find_spec
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import collapse
 from pu_geo.analysis.estimates import first_threshold
 from pu_geo.files import atomic_write
+from pu_geo.records import Bools, Chips, Facts, Ints, Singles
 from pu_geo.runs.inputs_job import RunInputs, unlabeled_to_judge
 from pu_geo.store import events
 from pu_geo.store.contents import optical_chips
@@ -56,7 +56,7 @@ class TrainingMonitor:
         self._unlabeled = rows[self._is_judged]
         self._rows = np.concatenate([inputs.held_out, rows])
 
-    def __call__(self, model: TrainedModel, report: Mapping[str, object]) -> dict[str, object]:
+    def __call__(self, model: TrainedModel, report: Facts) -> Facts:
         """Evaluate a model after an epoch.
 
         Returns:
@@ -69,7 +69,7 @@ class TrainingMonitor:
             return {}
         held_out, others = scores[: self._n_held_out], scores[self._n_held_out :]
         unlabeled = others[self._is_judged]
-        some = self._unlabeled[:: self._step]
+        some = self._unlabeled[:: max(1, -(-len(self._unlabeled) // N_EMBEDDED))]  # one in so many is embedded
         embeddings = model.embed(np.asarray(self._inputs.plain_array[some]), self._gone(some))
         indicators = collapse.signs(
             held_out, unlabeled, embeddings, score_type=self._score_type,
@@ -79,18 +79,15 @@ class TrainingMonitor:
         if int(str(report["epoch"])) >= ALARMS_FROM * int(str(report["epochs"])):
             alarms = [alarm.as_mapping() for alarm in collapse.alarms(indicators)]
             found |= {"alarms": alarms} if alarms else {}
-        return {"look": self._sheet(unlabeled, report), **found} if can_draw() else found
+        if find_spec("cv2") is None:  # a machine that only trains may lack OpenCV
+            return found
+        return {"look": self._sheet(unlabeled, report), **found}
 
-    def _gone(self, rows: NDArray[np.int64]) -> NDArray[np.bool_] | None:
+    def _gone(self, rows: Ints) -> Bools | None:
         """Return the missing views of some chips, bool [V, M]."""
         return None if self._is_missing is None else self._is_missing[:, rows]
 
-    @property
-    def _step(self) -> int:
-        """One in so many unlabeled chips is embedded."""
-        return -(-len(self._unlabeled) // N_EMBEDDED)
-
-    def _sheet(self, scores: NDArray[np.float32], report: Mapping[str, object]) -> str:
+    def _sheet(self, scores: Singles, report: Facts) -> str:
         """Write the chips of the highest and of the lowest scores, int64 [U], as a picture; return its name."""
         n = max(1, min(N_SHOWN, len(scores) // 2))
         order = np.argsort(-scores, kind="stable")
@@ -101,7 +98,7 @@ class TrainingMonitor:
             temporary.write_bytes(png_of(picture))
         return name
 
-    def _read(self, rows: NDArray[np.int64]) -> NDArray[np.uint8]:
+    def _read(self, rows: Ints) -> Chips:
         """Read a few chips, uint8 [M, C, H, W]."""
         return np.stack([np.asarray(self._chips[row]) for row in rows])
 
@@ -116,18 +113,13 @@ def _values(indicators: collapse.CollapseIndicators) -> dict[str, object]:
     return {name: round(value, 5) for name, value in values.items() if value is not None}
 
 
-def curve_of(job: Job) -> list[dict[str, object]]:
+def curve_of(job: Job) -> list[Facts]:
     """Return every epoch's report of a job, see `events.curve`."""
     reports = events.curve(events.read(job.folder))
     return [{name: value for name, value in event.items() if name not in ("at", "event")} for event in reports]
 
 
-def can_draw() -> bool:
-    """Return whether OpenCV is here; a machine that only trains may lack it."""
-    return find_spec("cv2") is not None
-
-
-def contact_sheet(top: NDArray[np.uint8], bottom: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def contact_sheet(top: Chips, bottom: Chips) -> NDArray[np.uint8]:
     """Lay chips side by side under a title: the first ones in one row, the others below it, a pre chip above its post chip.
 
     Args:
@@ -158,7 +150,7 @@ def png_of(picture: NDArray[np.uint8]) -> bytes:
     return bytes(data.tobytes())
 
 
-def _row(chips: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def _row(chips: Chips) -> NDArray[np.uint8]:
     """Lay chips [M, 3 or 6, size, size] out as one row of cells, uint8 [H, W, 3]."""
     import cv2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from pu_geo.features.networks import NetworkMaker, is_scale
 from pu_geo.features.rcf import RcfBank, RcfSettings, problem_of_bank
 from pu_geo.methods import catalog
 from pu_geo.methods.settings import NetworkSettings
-from pu_geo.records import MAX_TYPE, View
+from pu_geo.records import MAX_TYPE, Bools, Facts, View
 from pu_geo.store import contents, feature_sets
 from pu_geo.store.layout import RCF, SHARED
 from pu_geo.training.model_files import FILTERS, MAKER, Model, refusal
@@ -38,6 +38,7 @@ MAX_LISTED = 256
 """Longest list of whole numbers in a network: kinds of damage, known classes. A network is built by them before it is
 compared.
 """
+Arrays = dict[str, NDArray[Any]]
 _WORD = re.compile(r"[a-z0-9_-]{1,40}")
 _OF_A_PLACE = ("scale", "licence", "weights_file", "holds_imagery")  # facts of a maker in which two projects may differ
 _BAND_WORDS = {3: "post", 6: "pre+post"}
@@ -64,7 +65,7 @@ class RestoredModel:
     n_views: int
     seed: int
     chip_shape: tuple[int, int, int]
-    card: Mapping[str, Any]
+    card: Facts
     settings: NetworkSettings
     types: tuple[str, ...] = ()
     is_ordinal: bool = False
@@ -76,12 +77,12 @@ class RestoredModel:
         return _BAND_WORDS.get(self.chip_shape[0], f"{self.chip_shape[0]} bands")
 
     @property
-    def features(self) -> tuple[str, Mapping[str, object]]:
+    def features(self) -> tuple[str, Facts]:
         """Name and maker of the features that it takes, as a run keeps them."""
         return _feature_set(self.card), self.bank.facts() if self.bank else {}
 
 
-def lacking(restored: RestoredModel, facts: Mapping[str, Any]) -> NDArray[np.bool_] | None:
+def lacking(restored: RestoredModel, facts: Facts) -> Bools | None:
     """Return which of a model's views the buildings of a chip set lack, bool [V, N]; None of a model without named views."""
     if restored.chip_views:
         row = {view.name: k for k, view in enumerate(contents.views_of(facts))}
@@ -156,16 +157,16 @@ def _types(found: Model, model: TrainedModel) -> tuple[tuple[str, ...], bool]:
     return tuple(printable(name, MAX_TYPE) for name in names), is_ordinal
 
 
-def _parted(found: Model) -> tuple[dict[str, NDArray[Any]], ...]:
+def _parted(found: Model) -> tuple[Arrays, ...]:
     """Return the tensors of the network, of filters, and of another maker of features, by their names in these."""
-    parts: tuple[dict[str, NDArray[Any]], ...] = ({}, {}, {})
+    parts: tuple[Arrays, ...] = ({}, {}, {})
     for name, array in found.tensors.items():
         number = 1 if name.startswith(FILTERS) else 2 if name.startswith(MAKER) else 0
         parts[number][name.removeprefix(("", FILTERS, MAKER)[number])] = array
     return parts
 
 
-def _maker_facts(found: Model) -> Mapping[str, Any]:
+def _maker_facts(found: Model) -> Facts:
     """Return what the card says of the maker of features: short, since it may be a stranger's."""
     facts = found.card.get("feature_maker", {"kind": RCF})
     if not isinstance(facts, dict) or len(str(facts)) > MAX_FACTS:
@@ -173,12 +174,12 @@ def _maker_facts(found: Model) -> Mapping[str, Any]:
     return facts
 
 
-def _feature_set(card: Mapping[str, Any]) -> str:
+def _feature_set(card: Facts) -> str:
     name = card.get("feature_set", RCF)
     return name if isinstance(name, str) and _WORD.fullmatch(name) else "unknown"
 
 
-def _other_maker(found: Model, arrays: Mapping[str, NDArray[Any]], shape: tuple[int, ...], find_maker: FindMaker) -> Maker:
+def _other_maker(found: Model, arrays: Arrays, shape: tuple[int, ...], find_maker: FindMaker) -> Maker:
     """Build the maker of features that are not rcf: from the file, else that of the project if it makes them in the same
     way.
     """
@@ -223,7 +224,7 @@ def _work(bank: RcfBank, chip_shape: tuple[int, int, int]) -> int:
     return bank.filters.numel() * (-(-(chip_shape[1] - side + 1) // stride)) ** 2
 
 
-def _network(found: Model, state: Mapping[str, NDArray[Any]], settings: Any, device: torch.device) -> TrainedModel:
+def _network(found: Model, state: Arrays, settings: Any, device: torch.device) -> TrainedModel:
     """Build the network that method and settings ask for, and see that it is the file's to the last name, shape and type."""
     method = str(found.card["method"])
     tensors = {name: torch.from_numpy(array.copy()) for name, array in state.items()}
@@ -292,7 +293,7 @@ def _input_shape(found: Model) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _check_numbers(found: Model, state: Mapping[str, NDArray[Any]]) -> None:
+def _check_numbers(found: Model, state: Arrays) -> None:
     """Refuse what would make a network of any size, or one that answers with no numbers, or with one for all."""
     for name, array in state.items():
         if array.dtype.kind == "i" and array.size > MAX_LISTED:
@@ -305,9 +306,7 @@ def _check_numbers(found: Model, state: Mapping[str, NDArray[Any]]) -> None:
             raise refusal(found.name, f"holds standard deviations of 0 or less in {name}")
 
 
-def _bank(
-    found: Model, filters: Mapping[str, NDArray[Any]], chip_shape: tuple[int, int, int], shape: tuple[int, ...]
-) -> RcfBank | None:
+def _bank(found: Model, filters: Arrays, chip_shape: tuple[int, int, int], shape: tuple[int, ...]) -> RcfBank | None:
     if len(shape) == 3:
         if filters:
             raise refusal(found.name, "holds filters for features, while its network looks at chips")

@@ -67,10 +67,6 @@ def _pucl(name: str, all_names: tuple[str, ...], chosen: tuple[int, ...], publis
                    published={"pucl": published} if published else {})  # fmt: skip
 
 
-def _harvey(prior: float, n_positive: int) -> Setting:
-    return Setting(f"Harvey A, {100 * prior:g} % damaged, {n_positive} clicks", ("damage",), False, n_positive, prior=prior)
-
-
 TABLES: dict[str, Table] = {
     "fmnist": Table(
         "Fashion-MNIST (PUCL, Table 1)",
@@ -127,7 +123,12 @@ TABLES: dict[str, Table] = {
         "Hurricane Harvey chips, region A, split by place",
         chip_files.read_chips,
         "region_A.zip or its folder",
-        tuple(_harvey(prior, n) for prior in (0.5, 0.4, 0.05) for n in (30, 300) if n < 1500 * prior),
+        tuple(
+            Setting(f"Harvey A, {100 * prior:g} % damaged, {n} clicks", ("damage",), False, n, prior=prior)
+            for prior in (0.5, 0.4, 0.05)
+            for n in (30, 300)
+            if n < 1500 * prior
+        ),
     ),
 }
 

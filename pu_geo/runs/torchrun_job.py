@@ -15,8 +15,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,9 @@ import torch
 from pu_geo.errors import JobCancelled, JobPaused, PuGeoError, TrainingError
 from pu_geo.files import APPENDED, make_folder, opened, remove_path
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.records import View
+from pu_geo.records import Facts, View
 from pu_geo.store.job import Job
-from pu_geo.store.layout import write_json
+from pu_geo.store.layout import read_json, write_json
 from pu_geo.wording import plural
 
 RANK = "pu_geo.runs.rank_job"
@@ -121,21 +120,12 @@ def _end(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-@dataclass(frozen=True)
-class RankEnd:
-    """How a rank ended: "paused", "cancelled", "refused" (a `PuGeoError`) or "fault", and what it raised."""
-
-    how: str
-    at: float
-    problem: str = ""
-    hint: str = ""
-    kind: str = ""
-    errno: int | None = None
-    file_name: str | None = None
-
-
 def note_end(folder: Path, number: int, error: BaseException) -> None:
-    """Write into a job's folder what a rank raised."""
+    """Write into a job's folder what a rank raised.
+
+    "how" it ended is "paused", "cancelled", "refused" (a `PuGeoError`) or "fault"; beside it are "at" and "problem", of a
+    refusal "hint" and "kind", of a fault of the system "errno" and "file_name".
+    """
     facts: dict[str, Any] = {"how": "fault", "at": time.time(), "problem": f"{type(error).__name__}: {error}"}
     if isinstance(error, PuGeoError):
         facts |= {"how": "refused", "problem": error.problem, "hint": error.hint, "kind": error.kind}
@@ -146,20 +136,19 @@ def note_end(folder: Path, number: int, error: BaseException) -> None:
     write_json(folder / _ENDS / f"{number}.json", facts)
 
 
-def _read_ends(folder: Path) -> list[RankEnd]:
+def _read_ends(folder: Path) -> list[Facts]:
     """Return how ranks ended, the first one to end first."""
-    found = [RankEnd(**json.loads(path.read_text(encoding="utf-8"))) for path in folder.glob("*.json")]
-    return sorted(found, key=lambda end: end.at)
+    return sorted(map(read_json, folder.glob("*.json")), key=lambda end: end["at"])
 
 
-def _raise_end(ends: Sequence[RankEnd], code: int, n: int, log: str) -> None:
+def _raise_end(ends: Sequence[Facts], code: int, n: int, log: str) -> None:
     """Raise what ended a training early. A rank that loses another has a fault of its own, which counts the least."""
-    raised = [end for end in ends if end.how != "fault"]
+    raised = [end for end in ends if end["how"] != "fault"]
     if raised:
         first = raised[0]
-        if first.how == "refused":
-            raise TrainingError(first.problem, first.hint, kind=first.kind)
-        raise JobPaused if first.how == "paused" else JobCancelled
+        if first["how"] == "refused":
+            raise TrainingError(first["problem"], first["hint"], kind=first["kind"])
+        raise JobPaused if first["how"] == "paused" else JobCancelled
     if code == 0:
         return
     killed = {rank: -int(exit_code) for rank, exit_code in _LISTED.findall(log) if int(exit_code) < 0}
@@ -175,12 +164,12 @@ def _raise_end(ends: Sequence[RankEnd], code: int, n: int, log: str) -> None:
             kind="rank",
         )
     fault = ends[0]
-    if fault.errno is not None:
-        raise OSError(fault.errno, fault.problem, fault.file_name)
-    raise RuntimeError(f"in one of {n} processes that trained together: {fault.problem}")
+    if "errno" in fault:
+        raise OSError(fault["errno"], fault["problem"], fault["file_name"])
+    raise RuntimeError(f"in one of {n} processes that trained together: {fault['problem']}")
 
 
-def facts_of(arguments: Sequence[str]) -> tuple[Path, Path, Mapping[str, Any]]:
+def facts_of(arguments: Sequence[str]) -> tuple[Path, Path, Facts]:
     """Read a rank's arguments: project, folder of the job, and request."""
     project, folder, request = arguments
     return Path(project), Path(folder), json.loads(request)

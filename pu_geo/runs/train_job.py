@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
+from pu_geo.features.views import Report
 from pu_geo.files import remove_path
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import fit_and_score, with_class_prior
-from pu_geo.records import RunFacts
+from pu_geo.records import Facts, RunFacts
 from pu_geo.runs.inputs_job import RunInputs, read_inputs, read_to_train, unlabeled_to_judge
 from pu_geo.runs.model_card_job import write_model
 from pu_geo.runs.monitor_job import TrainingMonitor, curve_of
@@ -28,7 +28,7 @@ from pu_geo.runs.torchrun_job import n_devices, train_on
 from pu_geo.store import runs, store, training_times
 from pu_geo.store.contents import chip_facts
 from pu_geo.store.job import Job
-from pu_geo.store.layout import RCF, write_json
+from pu_geo.store.layout import RCF, read_json, write_json
 from pu_geo.store.store import now
 from pu_geo.training.checkpoints import Checkpoints
 from pu_geo.training.distributed import ALONE, Ranks, leave
@@ -40,7 +40,7 @@ CURVE = "curve.json"  # in the folder of a run: what was reported of each epoch
 _COMPARES_VIEWS = ("ncpu", "upu+noisncl", "nnpu+noisncl")  # two views at least; they train with one, but learn less
 
 
-def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
+def rank(job: Job, *, feature_set: str = "") -> Facts:
     """Run the instant ranker on the features of the unaugmented chips and store the result as a run.
 
     Args:
@@ -70,7 +70,7 @@ def rank(job: Job, *, feature_set: str = "") -> dict[str, object]:
     return finish(job, inputs, began, facts, {"scores": scores, "embeddings": embeddings})
 
 
-def train(job: Job, **args: Any) -> dict[str, object]:
+def train(job: Job, **args: Any) -> Facts:
     """Train a method from the catalog and store the run. Started again, it goes on after its last checkpoint.
 
     Args:
@@ -85,7 +85,7 @@ def train(job: Job, **args: Any) -> dict[str, object]:
     return stored_before(job) or train_as(job, TrainingRequest(**args), ALONE)
 
 
-def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> dict[str, object]:
+def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> Facts:
     """Train alone, which starts ranks where there are devices for several; or as one of these, of which rank 0 stores the
     run.
 
@@ -160,8 +160,8 @@ def _begin_scoring(job: Job) -> None:
     job.report(0.95, "scoring all buildings")
 
 
-def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], None]:
-    def report(values: Mapping[str, object]) -> None:
+def _epoch_reporter(job: Job, title: str) -> Report:
+    def report(values: Facts) -> None:
         job.epoch(estimates.without_guesses(values))
         words = f"{title}: {values['stage']}, epoch {values['epoch']} of {values['epochs']}"
         job.report(0.05 + 0.9 * float(str(values["progress"])), words)
@@ -172,7 +172,7 @@ def _epoch_reporter(job: Job, title: str) -> Callable[[Mapping[str, object]], No
 def finish(
     job: Job, inputs: RunInputs, began: float, facts: RunFacts, arrays: Mapping[str, NDArray[np.generic] | None],
     write_files: Callable[[RunFacts], Sequence[Path]] = lambda _: (),
-) -> dict[str, object]:  # fmt: skip
+) -> Facts:  # fmt: skip
     """Store a run with its clusters and files, and make it the one that the live map shows.
 
     Args:
@@ -236,7 +236,7 @@ def finish(
     return _result(facts)
 
 
-def _result(facts: RunFacts) -> dict[str, object]:
+def _result(facts: RunFacts) -> Facts:
     return {name: getattr(facts, name) for name in ("run_id", "n_positive", "n_unlabeled", "seconds")}
 
 
@@ -252,10 +252,10 @@ def _run_id(job: Job, method: str) -> str:
 
 def _noted_run_id(job: Job) -> str | None:
     note = job.folder / RUN_NOTE
-    return str(json.loads(note.read_text(encoding="utf-8"))["run_id"]) if note.exists() else None
+    return str(read_json(note)["run_id"]) if note.exists() else None
 
 
-def stored_before(job: Job) -> dict[str, object] | None:
+def stored_before(job: Job) -> Facts | None:
     """Return the job's result if it was killed after its run was stored."""
     run_id = _noted_run_id(job)
     if run_id is None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from pu_geo import jobs
 from pu_geo.analysis import assessability, place
@@ -14,7 +13,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
 from pu_geo.methods.catalog import MOST_DEVICES as MOST_DEVICES
 from pu_geo.methods.measured import in_lines as figures_of
-from pu_geo.records import PUSet, RunFacts
+from pu_geo.records import Facts, PUSet, RunFacts
 from pu_geo.scenes import features
 from pu_geo.store import contents, damage_types, labels, runs, store
 from pu_geo.store.layout import SUFFIX, Layout
@@ -123,7 +122,7 @@ def data_summary(layout: Layout) -> DataSummary:
     )  # fmt: skip
 
 
-def to_learn_from(layout: Layout, chip_set: str | None = None) -> tuple[Mapping[str, Any], PUSet]:
+def to_learn_from(layout: Layout, chip_set: str | None = None) -> tuple[Facts, PUSet]:
     """Return the facts of a chip set, the newest if None, and the labels of its buildings as a training would read them now.
 
     Buildings that the picture hides are left out, as are answers of audits. Raises ProjectError if there are no chips.

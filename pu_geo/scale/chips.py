@@ -14,9 +14,10 @@ import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from pu_geo.features.views import Report
 from pu_geo.geo.chips import Outlines, cut_chips, whole_pixels
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.records import Grid, Scene, scene_of
+from pu_geo.records import Facts, Floats, Grid, Scene, Singles, scene_of
 from pu_geo.scale import inputs, shards
 from pu_geo.scale.cluster import JobCluster
 
@@ -29,10 +30,10 @@ workers.
 
 
 def cut(
-    windows: NDArray[np.float64], outlines: Outlines, scenes: Mapping[str, Sequence[Sequence[Scene]]], grid: Grid,
-    pre_shift_px: NDArray[np.float64] | None, out: NDArray[np.uint8], *, quicklooks: Path, cluster: JobCluster,
-    report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool],
-) -> NDArray[np.float32]:  # fmt: skip
+    windows: Floats, outlines: Outlines, scenes: Mapping[str, Sequence[Sequence[Scene]]], grid: Grid,
+    pre_shift_px: Floats | None, out: NDArray[np.uint8], *, quicklooks: Path, cluster: JobCluster,
+    report: Report, is_cancelled: Callable[[], bool],
+) -> Singles:  # fmt: skip
     """Do what `geo.chips.cut_chips` does, on a cluster, and return what it returns.
 
     Args:
@@ -74,7 +75,7 @@ def cut(
     return share
 
 
-def cut_part(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Callable[[], bool]) -> shards.Arrays:
+def cut_part(spec: Facts, start: int, stop: int, is_cancelled: Callable[[], bool]) -> shards.Arrays:
     """Cut the chips of buildings start..stop of the order in which they lie: see `cut`.
 
     Returns:
@@ -106,7 +107,7 @@ def cut_part(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Calla
     return {"chips": out, "share": share, "missing": outlines.missing, "scene": outlines.scene}
 
 
-def _reach(windows: NDArray[np.float64], shift: NDArray[np.float64] | None) -> tuple[int, int, int, int]:
+def _reach(windows: Floats, shift: Floats | None) -> tuple[int, int, int, int]:
     """Return the grid pixels that chips are cut from: so a worker opens these buildings' scenes, and not those of all the
     event.
     """

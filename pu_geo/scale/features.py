@@ -5,15 +5,16 @@ process.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.features.bank import ROWS_TOGETHER, Maker, from_state
+from pu_geo.features.views import Report
+from pu_geo.records import Bools, Facts
 from pu_geo.scale import inputs, shards
 from pu_geo.scale.cluster import JobCluster
 from pu_geo.store.layout import read_array, read_arrays, read_json, sha256_of, write_array
@@ -25,7 +26,7 @@ ROWS = 16 * ROWS_TOGETHER
 
 def transform(
     maker: Maker, chips: Path, n_bands: int, out: NDArray[np.float16], *, seed: int, cluster: JobCluster,
-    report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool], masks: NDArray[np.bool_] | None = None,
+    report: Report, is_cancelled: Callable[[], bool], masks: Bools | None = None,
 ) -> None:  # fmt: skip
     """Do what `maker.transform` does, on a cluster.
 
@@ -41,11 +42,15 @@ def transform(
         JobError, PuGeoError, JobCancelled: see `shards.run`.
     """
     folder, project = shards.folder_of(cluster.folder), cluster.folder.parents[1]
+    kept = ""
+    if masks is not None:
+        kept = f"masks-{hashlib.sha256(np.packbits(masks).tobytes()).hexdigest()[:16]}.npy"
+        write_array(folder / kept, masks)
     sha256 = sha256_of(chips)  # chips that are cut again may be the same, and have another time
     spec = {
         "chips": str(chips.relative_to(project)), "sha256": sha256, "n_bands": n_bands, "n_views": len(out),
         "seed": seed, "maker": inputs.write(folder, "maker", maker.state(), maker.facts()),
-        "masks": "" if masks is None else _written_masks(masks, folder), "shards": str(folder.relative_to(project)),
+        "masks": kept, "shards": str(folder.relative_to(project)),
     }  # fmt: skip
 
     def take(shard: shards.Shard, arrays: shards.Arrays) -> None:
@@ -57,7 +62,7 @@ def transform(
     )  # fmt: skip
 
 
-def describe(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Callable[[], bool]) -> shards.Arrays:
+def describe(spec: Facts, start: int, stop: int, is_cancelled: Callable[[], bool]) -> shards.Arrays:
     """Compute the features of the chips start..stop of a set: {"features": float16 [V, n, D]}. See `transform` for the
     spec.
     """
@@ -70,12 +75,6 @@ def describe(spec: Mapping[str, Any], start: int, stop: int, is_cancelled: Calla
         chips, spec["n_views"], seed=spec["seed"], device=best_device(), first=start, is_cancelled=is_cancelled, masks=masks
     )
     return {"features": found}
-
-
-def _written_masks(masks: NDArray[np.bool_], folder: Path) -> str:
-    path = folder / f"masks-{hashlib.sha256(np.packbits(masks).tobytes()).hexdigest()[:16]}.npy"
-    write_array(path, masks)
-    return path.name
 
 
 @lru_cache(maxsize=2)

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.files import atomic_write
+from pu_geo.records import Facts
 from pu_geo.store.layout import read_arrays, read_json, write_json
 
 
-def write(folder: Path, kind: str, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> str:
+def write(folder: Path, kind: str, arrays: Mapping[str, NDArray[Any]], about: Facts) -> str:
     """Write what shards need into a folder, and return the name of the file with the arrays.
 
     Args:

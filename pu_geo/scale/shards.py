@@ -15,7 +15,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,7 +27,9 @@ from numpy.typing import NDArray
 
 from pu_geo import __version__
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
+from pu_geo.features.views import Report
 from pu_geo.files import atomic_write, make_folder, remove_path, vouch
+from pu_geo.records import Facts
 from pu_geo.scale import cluster as clusters
 from pu_geo.store import events
 from pu_geo.store.layout import SHARDS, write_json
@@ -37,7 +39,7 @@ SECONDS_BETWEEN_LOOKS = 0.05
 _VISIBLE_S = 30.0  # a network disk may show a file of another computer some seconds later
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 Arrays = dict[str, NDArray[Any]]
-Work = Callable[[Mapping[str, Any], int, int, Callable[[], bool]], Arrays]
+Work = Callable[[Facts, int, int, Callable[[], bool]], Arrays]
 """What a worker does: (spec, first row, one past the last row, is_cancelled) -> arrays. A function at the top of a module of
 `pu_geo.scale`, so that workers find it by its name; "project" in the spec is the project's folder."""
 
@@ -50,7 +52,7 @@ class Shard:
 
     start: int
     stop: int
-    spec: Mapping[str, Any]
+    spec: Facts
 
     @property
     def name(self) -> str:
@@ -59,7 +61,7 @@ class Shard:
         return f"{self.start:09d}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
-def planned(n_rows: int, rows: int, spec: Mapping[str, Any]) -> list[Shard]:
+def planned(n_rows: int, rows: int, spec: Facts) -> list[Shard]:
     """Return shards of `rows` rows each, the last one shorter, of one spec."""
     return [Shard(start, min(start + rows, n_rows), spec) for start in range(0, n_rows, rows)]
 
@@ -77,7 +79,7 @@ def remove(job_folder: Path) -> None:
 
 def run(
     work: Work, plan: Sequence[Shard], take: Callable[[Shard, Arrays], None], *, cluster: clusters.JobCluster,
-    report: Callable[[Mapping[str, object]], None], is_cancelled: Callable[[], bool],
+    report: Report, is_cancelled: Callable[[], bool],
 ) -> None:  # fmt: skip
     """Do all shards of a plan, on the cluster those that are not finished, and hand the arrays of each to `take` once.
 
@@ -137,7 +139,7 @@ def versions() -> dict[str, str]:
 
 def _completed(
     client: Any, work: Work, folder: Path, todo: Sequence[Shard], is_cancelled: Callable[[], bool]
-) -> Iterator[tuple[Shard, Mapping[str, Any]]]:
+) -> Iterator[tuple[Shard, Facts]]:
     """Have the cluster do shards; yield each with its record as it is finished."""
     from distributed import as_completed
     from distributed.comm import CommClosedError
@@ -167,7 +169,7 @@ def _completed(
                 client.cancel(futures)
 
 
-def _record(future: Any) -> Mapping[str, Any]:
+def _record(future: Any) -> Facts:
     """Return what a shard's worker returned; raise what it refused, or why there is nothing."""
     if future.status == "cancelled":
         raise clusters.gone()
@@ -187,7 +189,7 @@ def _record(future: Any) -> Mapping[str, Any]:
                 kind="cluster",
             ) from error
         raise error.with_traceback(future.traceback())
-    record: Mapping[str, Any] = future.result()
+    record: Facts = future.result()
     if "refused" in record:
         problem, hint, kind = record["refused"]
         raise PuGeoError(problem, hint, kind=kind)
@@ -196,7 +198,7 @@ def _record(future: Any) -> Mapping[str, Any]:
     return record
 
 
-def do(work: Work, folder: Path, shard: Shard) -> dict[str, Any]:
+def do(work: Work, folder: Path, shard: Shard) -> Facts:
     """Do one shard, on a worker: write its arrays, then its record, and return the record.
 
     A refusal is returned, so that nobody tries it again: {"refused": [problem, hint, kind]}; a cancelled one is
@@ -263,7 +265,7 @@ def finished(folder: Path, shard: Shard) -> Arrays | None:
     return None
 
 
-def _fresh(folder: Path, shard: Shard, record: Mapping[str, Any]) -> Arrays:
+def _fresh(folder: Path, shard: Shard, record: Facts) -> Arrays:
     """Return the arrays that a worker has just written."""
     path, until = folder / f"{shard.name}.npz", time.monotonic() + _VISIBLE_S
     while True:

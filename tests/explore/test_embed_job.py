@@ -197,5 +197,5 @@ def test_chips_whose_layers_are_scaled_otherwise_are_refused(project: Layout) ->
     unit = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in (found, stored)]
     np.testing.assert_allclose((unit[0] * unit[1]).sum(axis=1), 1, atol=0.01)
     embedded(dsm=[[0.0, 80.0]])  # which the run did not learn from
-    with pytest.raises(ModelError, match="layer sar-post of the newest chips is scaled from"):
+    with pytest.raises(ModelError, match="layer sar-post is scaled from -30 to 0 dB here"):
         embedded(**{"sar-post": [[-30.0, 0.0], [-30.0, -5.0]]})

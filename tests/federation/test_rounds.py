@@ -191,11 +191,11 @@ BAD: dict[str, tuple[Change, str]] = {
     "nan": (tensors(head=one_value(np.nan)), "1 of 128 values of head.weight are no finite numbers"),
     "1e9 norm": (tensors(head=one_value(1e9)), "change of theta has a norm of 1e+09; the agreement allows 100"),
     "1e9 vector": (tensors(own=one_value(-1e9)), "its class vector has a norm of 1e+09"),
-    "lacks": (tensors(head=lambda _: None), "lacks the tensor 'head.weight'"),
-    "no vector": (tensors(own=lambda _: None), "lacks the tensor 'own_vector'"),
+    "lacks": (tensors(head=lambda _: None), "lacks 'head.weight' among its tensors"),
+    "no vector": (tensors(own=lambda _: None), "lacks 'own_vector' among its tensors"),
     "unknown": (
         lambda message: message._replace(tensors={**message.tensors, "spy": torch.ones(3)}),
-        "holds an unknown tensor 'spy'",
+        "has an unknown 'spy' among its tensors",
     ),
     "whole W": (tensors(own=lambda own: torch.stack([own] * 3)), "own_vector has the shape (3, 8); it must be (8,)"),
     "shape": (tensors(head=lambda head: head.T), "head.weight has the shape (16, 8); it must be (8, 16)"),
@@ -388,7 +388,7 @@ def test_it_can_be_cancelled_and_goes_on(agencies: Pair, monkeypatch: pytest.Mon
         (facts(round=0), "is for round 0; there are 3"), (facts(round=4), "is for round 4"),
         (facts(agreement="f" * 64), "is of the agreement ffffffffffff"), (tensors(own=lambda own: own[None]), "has the shape (1, 8)"),
         (tensors(own=one_value(np.nan)), "no finite numbers"), (tensors(own=torch.Tensor.double), "float64"),
-        (tensors(head=lambda _: None), "lacks the tensor"),
+        (tensors(head=lambda _: None), "among its tensors"),
     ],
 )  # fmt: skip
 def test_a_member_refuses_a_wrong_ask_before_it_trains(agencies: Pair, change: Change, words: str) -> None:

@@ -238,7 +238,7 @@ def test_a_finished_model_of_another_network_is_not_written(agencies: Pair) -> N
     for wrong, words in (
         ({**model, wire_job.CLASS_VECTORS: learner.class_vectors[:2]}, "class_vectors has the shape (2, 8)"),
         ({**model, "head.weight": model["head.weight"] * np.nan}, "head.weight are no finite numbers"),
-        ({name: each for name, each in model.items() if name != "head.bias"}, "lacks the tensor 'head.bias'"),
+        ({name: each for name, each in model.items() if name != "head.bias"}, "lacks 'head.bias' among its tensors"),
         ({**model, wire_job.TOOK_PART: torch.full((3, 2), 4)}, "more rounds than there are"),
         ({**model, wire_job.TOOK_PART: torch.full((3, 2), -1)}, "more rounds than there are"),
         ({**model, wire_job.TOOK_PART: torch.full((3, 2), 3.0)}, "took_part is of type float32"),

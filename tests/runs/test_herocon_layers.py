@@ -119,11 +119,13 @@ def test_a_model_of_chips_finds_its_layers_by_their_names(once: Once, tmp_path: 
     run_id = applied(other, once.paths[0])
     np.testing.assert_array_equal(array_of(other, run_id), array_of(once.layout, once.on_chips))
     change_facts(other, lambda facts: facts["views"][4].update(when="pre"))
-    with pytest.raises(ModelError, match="sar-post with the date post; sar-post of this project has the date pre"):
+    with pytest.raises(ModelError, match=r"sar-post \(post, 2 bands\).*; the chips of this .*sar-post \(pre, 2 bands\)"):
         applied(other, once.paths[0], "date")
     change_facts(other, lambda facts: facts["views"][4].update(name="radar", when="post"))
     change_facts(other, lambda facts: facts["view_missing"].update(radar=facts["view_missing"].pop("sar-post")))
-    with pytest.raises(ModelError, match=r"sar-post \(2\), dsm \(1\); the chips of this project have .*radar \(2\)"):
+    with pytest.raises(
+        ModelError, match=r"sar-post \(post, 2 bands\), dsm \(no date, 1 band\); the .*radar \(post, 2 bands\)"
+    ):
         applied(other, once.paths[0], "name")
 
 

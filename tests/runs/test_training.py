@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_parts import CommandLine
 from model_parts import parts, trained, with_chips
 from small_parts import add_chips, click, facts_of, job_of, small_project, unheld_job
 
@@ -173,14 +172,3 @@ def test_a_job_gets_the_path_of_a_model_and_a_bad_file_starts_none(
         with pytest.raises(PuGeoError, match=words):
             jobs.start(layout, ApplyModel(path))
     assert len(jobs.all_jobs(layout)) == n_jobs
-
-
-@pytest.mark.slow
-def test_the_command_line_exports_and_applies(modelled: tuple[Layout, str], tmp_path: Path, run: CommandLine) -> None:
-    layout, run_id = modelled
-    path = tmp_path / "m.pugeo-model.zip"
-    assert f"Wrote the model of {run_id}" in run.text("model", "export", layout.folder, "latest", "--out", path)
-    applied = run.json("model", "apply", layout.folder, path)["run_id"]
-    assert (layout.run(applied) / "scores.npy").read_bytes() == (layout.run(run_id) / "scores.npy").read_bytes()
-    path.write_bytes(path.read_bytes()[:-9])
-    assert "cut off" in run.refused("model", "apply", layout.folder, path)

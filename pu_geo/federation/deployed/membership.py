@@ -5,16 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from dataclasses import replace as changed
 from pathlib import Path
-from typing import Any
 
 from pu_geo.errors import FederationError, printable, writing
-from pu_geo.federation.agreement import MAX_BYTES, Agreement
+from pu_geo.federation.agreement import MAX_BYTES, Agreement, odd_name
 from pu_geo.federation.deployed import credentials
 from pu_geo.files import atomic_write
+from pu_geo.records import Facts
 from pu_geo.store import contents, federations, store
 from pu_geo.store.federations import Held, Member
 from pu_geo.store.layout import Layout, read_json, reading, write_json
@@ -129,7 +128,7 @@ def accept(layout: Layout, invitation: Invitation, own: Held) -> list[Path]:
     return made
 
 
-def _content(facts: Mapping[str, Any]) -> bytes:
+def _content(facts: Facts) -> bytes:
     """Return what a member signs."""
     return json.dumps([facts[name] for name in _SIGNED]).encode()
 
@@ -240,13 +239,13 @@ def admit(layout: Layout, federation_id: str, request: Request, fingerprint: str
         members[row] = changed(asks, is_own=is_own)
 
 
-def _write(path: Path, facts: Mapping[str, Any]) -> Path:
+def _write(path: Path, facts: Facts) -> Path:
     with writing(path, FederationError), atomic_write(path) as temporary:
         temporary.write_text(json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
 
 
-def _read(path: Path, kind: str, names: tuple[str, ...]) -> dict[str, Any]:
+def _read(path: Path, kind: str, names: tuple[str, ...]) -> Facts:
     """Return the facts of a file of that kind; refuse one that has others."""
     try:
         with path.open("rb") as stream:
@@ -259,13 +258,12 @@ def _read(path: Path, kind: str, names: tuple[str, ...]) -> dict[str, Any]:
         raise _broken(path, str(error)) from error
     if facts.get("kind") != kind:
         raise _broken(path, f"is no {kind.removeprefix('pu-geo ')}")
-    if set(facts) != {"kind", *names}:
-        odd = sorted({"kind", *names} ^ set(facts))[0]
-        raise _broken(path, f"{'lacks' if odd in names else 'has an unknown'} {printable(odd)!r}")
+    if odd := odd_name(("kind", *names), facts):
+        raise _broken(path, odd)
     return facts
 
 
-def _text(path: Path, facts: Mapping[str, Any], name: str, most: int = MAX_TEXT) -> str:
+def _text(path: Path, facts: Facts, name: str, most: int = MAX_TEXT) -> str:
     value = facts[name]
     if not isinstance(value, str) or not 0 < len(value) <= most or not value.replace("\n", "").isprintable():
         raise _broken(path, f"has {printable(value)!r} as {name}; it must be a text of up to {most} characters")
