@@ -12,12 +12,11 @@ import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import numpy as np
-import shapely
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, sensors
@@ -25,10 +24,8 @@ from pu_geo.errors import ImageryError
 from pu_geo.features.bank import N_VIEWS, fit_default
 from pu_geo.files import atomic_write, remove_path
 from pu_geo.geo.alignment import metres_per_px
-from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask, whole_pixels
-from pu_geo.geo.raster import clouds
+from pu_geo.geo.chips import Outlines, chip_windows, cut_chips
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.geo.raster.placement import shares_outside
 from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.records import FootprintTable, Grid, Layer, Scene, View, scene_fingerprint
 from pu_geo.scale import chips as chips_on_cluster
@@ -39,6 +36,7 @@ from pu_geo.scenes import scene_files
 from pu_geo.scenes.align_job import align, check_footprints
 from pu_geo.scenes.features_job import transform
 from pu_geo.scenes.footprints_job import add_footprints
+from pu_geo.scenes.hidden_job import hidden_facts, rounded
 from pu_geo.scenes.layers import n_missing
 from pu_geo.scenes.layers_job import add_layer
 from pu_geo.scenes.scenes_job import add_scenes
@@ -49,9 +47,6 @@ from pu_geo.store.layout import RCF, Layout, new_array, write_facts
 Bands = Literal["auto", "pre+post", "post"]
 MOST_WITHOUT_PRE = 0.02
 """Share of buildings without a pre image up to which "auto" keeps the pre bands; these few are then not assessed."""
-DECIMALS = 4
-BATCH = 512
-MOST_SAMPLED = 500  # chips of a scene that show what is usual in it
 
 
 def chip(
@@ -119,7 +114,7 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
     facts |= {
         "size_px": size_px,
         "building_ids": list(table.building_ids),
-        **_hidden(job.layout, windows, scenes, grid, chips, nodata_share, outlines, shift_px),
+        **hidden_facts(job.layout, windows, scenes, grid, chips, nodata_share, outlines, shift_px),
         "n_moved": n_moved,
     }
     why = _why_post_alone(facts) if is_auto else ""
@@ -197,7 +192,7 @@ def _views(layers: Sequence[Layer], bands: str, missing: NDArray[np.float32]) ->
         }
         for layer in layers
     }  # fmt: skip
-    shares = {layer.name: _rounded(missing[:, k]) for k, layer in enumerate(layers)}
+    shares = {layer.name: rounded(missing[:, k]) for k, layer in enumerate(layers)}
     return {"views": [asdict(view) for view in views], "view_missing": shares, "scaling": scaling}
 
 
@@ -365,125 +360,3 @@ def _copied(job: Job, path: str) -> str:
     with atomic_write(target) as temporary:
         shutil.copyfile(source, temporary)
     return str(target)
-
-
-# How much of each building and of its chip's window is hidden, and how
-
-
-def _rounded(shares: NDArray[np.floating]) -> list[float]:
-    return [round(float(one), DECIMALS) for one in shares]
-
-
-@dataclass(frozen=True)
-class _Date:
-    """The chips of one date.
-
-    Attributes:
-        scenes: of this date, in the mosaic's order.
-        chips, other: uint8 [N, 3, S, S] of this date, and of the other one or None.
-        shapes: outlines in grid pixels, [N].
-        scene: int64 [N], which of the scenes shows most of each outline; -1 for none.
-        shift_px: float64 [N, 2], by which this date's content was moved.
-        cells: thick clouds; None where they cannot be found.
-    """
-
-    scenes: Sequence[Scene]
-    chips: NDArray[np.uint8]
-    other: NDArray[np.uint8] | None
-    shapes: NDArray[np.object_]
-    scene: NDArray[np.int64]
-    shift_px: NDArray[np.float64]
-    cells: clouds.CloudCells | None
-
-
-def _hidden(
-    layout: Layout, windows: NDArray[np.float64], scenes: Sequence[Scene], grid: Grid, chips: NDArray[np.uint8],
-    nodata_share: NDArray[np.float32], outlines: Outlines, pre_shift_px: NDArray[np.float64] | None,
-) -> dict[str, object]:  # fmt: skip
-    """Return what a chip set's facts say of hidden windows, and of each building itself on each date that its chips show.
-
-    See `analysis.assessability.hidden_parts`.
-
-    Args:
-        windows: float64 [N, 4] from `chip_windows`.
-        chips: uint8 [N, 6 or 3, S, S], pre bands first.
-        nodata_share: float32 [N], 0..1, from `cut_chips`.
-        outlines: filled in by `cut_chips`.
-        pre_shift_px: float64 [N, 2], by which the content of pre moves; None where it stays.
-
-    Returns:
-        "nodata_share" of the windows. "post_outline", and "pre_outline" for chips with pre bands: {"outside", "nodata",
-        "cloud"}, each [N], the share of the outline that lies beyond all scenes, that has no data within them, and that
-        clouds hide; they do not overlap. "post_scene", "pre_scene": the scene that shows most of it, or None. "scenes": what
-        these scenes are, by id.
-    """
-    stay = np.zeros((len(windows), 2))
-    shifts = {"pre": stay if pre_shift_px is None else pre_shift_px, "post": stay}
-    of_role = {role: [scene for scene in scenes if scene.role == role] for role in shifts}
-    facts: dict[str, object] = {"nodata_share": _rounded(nodata_share)}
-    roles = ["pre", "post"] if chips.shape[1] == 6 else ["post"]
-    for k, role in enumerate(roles):
-        of_date, scene, missing = of_role[role], outlines.scene[:, k], outlines.missing[:, k]
-        cells = clouds.cloud_cells(layout.quicklooks / role, grid.gsd_m)
-        other = chips[:, 3 - 3 * k : 6 - 3 * k] if len(roles) == 2 else None
-        date = _Date(of_date, chips[:, 3 * k : 3 * k + 3], other, outlines.shapes, scene, shifts[role], cells)
-        beyond = np.minimum(shares_outside(_moved(outlines.shapes, -shifts[role]), of_date, grid), missing)
-        cloud = np.minimum(_cloud_shares(date, windows, grid), 1 - missing)
-        shares = {"outside": beyond, "nodata": missing - beyond, "cloud": cloud}
-        facts[f"{role}_outline"] = {key: _rounded(values) for key, values in shares.items()}
-        facts[f"{role}_scene"] = [of_date[n].scene_id if n >= 0 else None for n in scene.tolist()]
-    facts["scenes"] = {
-        scene.scene_id: {name: getattr(scene, name) for name in ("role", "sha256", "date", "gsd_m", "dtype", "stretch")}
-        for scene in scenes
-        if scene.role in roles
-    }
-    return facts
-
-
-def _moved(shapes: NDArray[np.object_], by_px: NDArray[np.float64]) -> NDArray[np.object_]:
-    """Return shapes, each moved by its own (columns, rows), float64 [N, 2]."""
-    if not by_px.any():
-        return shapes
-    xy, of_shape = shapely.get_coordinates(shapes, return_index=True)
-    return np.asarray(shapely.set_coordinates(shapes.copy(), xy + by_px[of_shape]), dtype=object)
-
-
-def _cloud_shares(date: _Date, windows: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
-    """Return the share of each outline under cloud on one date, float64 [N], 0..1."""
-    boxes, cells = whole_pixels(windows), date.cells
-    is_near = np.zeros(len(boxes), dtype=bool)
-    if cells is not None:
-        is_near = cells.touched(boxes - np.tile(date.shift_px, 2))
-    usual = _usual(date)
-    least = np.array([scene.least_veil for scene in usual])
-    gsd_m = np.array([scene.gsd_m for scene in date.scenes] or [grid.gsd_m])[date.scene]
-    share = np.zeros(len(boxes))
-    for start in range(0, len(boxes), BATCH):
-        part = np.s_[start : start + BATCH]
-        bands = np.asarray(date.chips[part])
-        for i in np.flatnonzero(is_near[part] | clouds.may_be_veiled(bands, least[part])).tolist():
-            row = start + i
-            size = bands.shape[-1]
-            side_px = (boxes[row, 2:] - boxes[row, :2]) / size
-            outline = outline_mask(date.shapes[row], boxes[row, :2], side_px, (size, size))
-            other = None if date.other is None else np.asarray(date.other[row])
-            side_m = float(side_px.mean()) * grid.gsd_m
-            hidden = clouds.veil(bands[i], other, outline, side_m, max(gsd_m[row], grid.gsd_m), usual[row])
-            if cells is not None and is_near[row]:
-                box, along = boxes[row] - np.tile(date.shift_px[row], 2), (np.arange(size) + 0.5) / size
-                in_cells = cells.at(box[0] + (box[2] - box[0]) * along, box[1] + (box[3] - box[1]) * along)
-                hidden = hidden | in_cells  # of the chip's pixels, bool [size, size]
-            share[row] = hidden[outline].mean() if outline.any() else 0.0
-    return share
-
-
-def _usual(date: _Date) -> NDArray[np.object_]:
-    """Return what is usual in the scene that each chip shows, [N]; found once for each scene, from some of its chips."""
-    usual = np.full(len(date.scene), clouds.Usual(), dtype=object)
-    for number in np.unique(date.scene[date.scene >= 0]).tolist():
-        rows = np.flatnonzero(date.scene == number)
-        chosen = rows[:: -(-len(rows) // MOST_SAMPLED)]
-        sample = np.asarray(date.chips[chosen])
-        rise = 0.0 if date.other is None else clouds.usual_rise(sample, np.asarray(date.other[chosen]))
-        usual[rows] = clouds.Usual(clouds.least_veil(clouds.darkness(sample)), rise)
-    return usual

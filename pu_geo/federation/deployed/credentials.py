@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import ipaddress
 import re
 from collections.abc import Sequence
@@ -22,7 +21,6 @@ CA, CA_KEY, SERVER, SERVER_KEY = "ca.pem", "ca-key.pem", "server.pem", "server-k
 LOOPBACK = ("localhost", "127.0.0.1")
 _CA_DAYS, _SERVER_DAYS = 1825, 365
 _EARLIER = timedelta(days=1)  # clocks differ
-_GROUPS = 8
 _LABEL, _MAX_HOST = re.compile(r"(?!-)[A-Za-z0-9_-]{1,63}(?<!-)"), 190  # of the address in an invitation, with its port
 
 
@@ -171,31 +169,6 @@ def certificate_bytes(text: str) -> bytes:
     if not is_ca:
         raise ValueError("is not that of a certificate authority")
     return found.public_bytes(serialization.Encoding.DER)
-
-
-def key_fingerprint(text: str) -> str:
-    """Return the fingerprint of a public key, as people compare it."""
-    der = public_key(text).public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return in_groups(der)
-
-
-def in_groups(content: bytes) -> str:
-    """Return the first 128 bits of a SHA-256 in groups.
-
-    >>> in_groups(b"")
-    'E3B0 C442 98FC 1C14 9AFB F4C8 996F B924'
-    """
-    digest = hashlib.sha256(content).hexdigest().upper()
-    return " ".join(digest[4 * i : 4 * i + 4] for i in range(_GROUPS))
-
-
-def same_fingerprint(one: str, other: str) -> bool:
-    """Return whether two fingerprints are the same; spaces, colons and case do not count."""
-    return bool(_bare(one)) and _bare(one) == _bare(other)
-
-
-def _bare(fingerprint: str) -> str:
-    return "".join(sign for sign in fingerprint.upper() if sign.isalnum())
 
 
 def _write_key(path: Path, key: ec.EllipticCurvePrivateKey) -> None:

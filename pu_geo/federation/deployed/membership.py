@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pu_geo.errors import FederationError, printable, writing
 from pu_geo.federation.agreement import MAX_BYTES, Agreement, odd_name
-from pu_geo.federation.deployed import credentials
+from pu_geo.federation.deployed import credentials, fingerprints
 from pu_geo.files import atomic_write
 from pu_geo.records import Facts
 from pu_geo.store import contents, federations, store
@@ -40,7 +40,7 @@ class Invitation:
     @property
     def fingerprint(self) -> str:
         """What people compare: it covers the agreement and the certificate; an address may change."""
-        return credentials.in_groups(self.agreement.digest.encode() + credentials.certificate_bytes(self.certificate))
+        return fingerprints.of_invitation(self.agreement, self.certificate)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ def _content(facts: Facts) -> bytes:
 
 def require_fingerprint(invitation: Invitation, fingerprint: str) -> None:
     """Raise FederationError unless an invitation has the fingerprint that people compared."""
-    if not credentials.same_fingerprint(fingerprint, invitation.fingerprint):
+    if not fingerprints.are_same(fingerprint, invitation.fingerprint):
         raise FederationError(
             f"The invitation has the fingerprint {invitation.fingerprint}, not {printable(fingerprint)}.",
             "Do not join: somebody may have changed the file on its way. Ask whoever leads for the file and the "
@@ -188,7 +188,7 @@ def read_request(path: Path) -> Request:
         raise _broken(path, "holds no public key of a member") from error
     if not credentials.is_signed(key, _content(facts), signature):
         raise _broken(path, "was changed after its member signed it")
-    return Request(path, agreement, Member(name, project, gsd_m, credentials.key_fingerprint(text), text))
+    return Request(path, agreement, Member(name, project, gsd_m, fingerprints.of_key(text), text))
 
 
 def admit(layout: Layout, federation_id: str, request: Request, fingerprint: str, *, replace: bool = False) -> None:
@@ -204,7 +204,7 @@ def admit(layout: Layout, federation_id: str, request: Request, fingerprint: str
     """
     folder, asks = layout.federation(federation_id), request.member
     agreement = Agreement.of(folder)
-    if not credentials.same_fingerprint(fingerprint, asks.fingerprint):
+    if not fingerprints.are_same(fingerprint, asks.fingerprint):
         raise FederationError(
             f"The key in the request has the fingerprint {asks.fingerprint}, not {printable(fingerprint)}.",
             "Do not admit it: somebody may have changed the file on its way. Ask the member for its file and fingerprint "

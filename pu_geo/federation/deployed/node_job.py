@@ -46,7 +46,7 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 from pu_geo import __version__
 from pu_geo.errors import FederationError, JobCancelled, PuGeoError, printable
 from pu_geo.federation import wire_job
-from pu_geo.federation.deployed import credentials, messages_job
+from pu_geo.federation.deployed import credentials, fingerprints, messages_job
 from pu_geo.federation.deployed.membership import Invitation
 from pu_geo.federation.deployed.superlink_job import app_hash
 from pu_geo.federation.wire_job import Message
@@ -191,7 +191,7 @@ def take_part(
             except httpx.HTTPStatusError as error:
                 status = error.response.status_code
                 if status == NOT_ADMITTED:
-                    fingerprint = credentials.key_fingerprint(credentials.public_text(key))
+                    fingerprint = fingerprints.of_key(credentials.public_text(key))
                     report(f"waiting to be admitted by the leader; this member's fingerprint is {fingerprint}")
                 elif status == WRONG_IDENTITY and error.request.url.path.endswith(_ACTIVATE):
                     report("the leader did not accept this machine's signature; its clock may be more than five minutes off")

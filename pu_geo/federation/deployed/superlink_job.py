@@ -50,7 +50,7 @@ from flwr.superlink.main import create_app
 
 from pu_geo import __version__
 from pu_geo.errors import FederationError
-from pu_geo.federation.deployed import credentials
+from pu_geo.federation.deployed import credentials, fingerprints
 
 APP_ID = "pu-geo/federation"
 FLEET = frozenset(
@@ -134,7 +134,7 @@ class Gate:
     def _note(self, key: bytes) -> None:
         """Count who was refused, for the leader to see; a key that is none has no fingerprint."""
         try:
-            name = credentials.key_fingerprint(key.decode("ascii"))
+            name = fingerprints.of_key(key.decode("ascii"))
         except ValueError:
             name = "no key"
         if name in self.refused or len(self.refused) < 100:

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from pu_geo.geo.ground import read_level
 from pu_geo.geo.raster import samples
+from pu_geo.geo.raster.bands import BANDS
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import corners_of
 from pu_geo.geo.raster.scaling import is_cut, is_flat, sampled
-from pu_geo.geo.raster.scene_files import BANDS
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import Grid, Scene, Stretch
 from pu_geo.wording import listed, short_crs

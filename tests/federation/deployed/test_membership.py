@@ -14,6 +14,7 @@ from small_parts import need_extra, small_project
 
 from pu_geo.errors import FederationError
 from pu_geo.federation.agreement import Agreement, FeatureSpace
+from pu_geo.federation.deployed import fingerprints
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.store import federations
 from pu_geo.store.layout import Layout
@@ -88,12 +89,12 @@ def _handshake(tls: Path, client: ssl.SSLContext, host: str) -> str | None:
 
 def test_fingerprints_name_a_key_and_an_invitation(tmp_path: Path, invitation: Invitation) -> None:
     one, other = (credentials.public_text(credentials.private_key(tmp_path / name)) for name in ("a.pem", "b.pem"))
-    first = credentials.key_fingerprint(one)
+    first = fingerprints.of_key(one)
     assert len(first.split()) == 8
-    assert first != credentials.key_fingerprint(other)
-    assert credentials.same_fingerprint(first.lower().replace(" ", ":"), first)
-    assert not credentials.same_fingerprint("", "")
-    assert not credentials.same_fingerprint(first[:-4], first)
+    assert first != fingerprints.of_key(other)
+    assert fingerprints.are_same(first.lower().replace(" ", ":"), first)
+    assert not fingerprints.are_same("", "")
+    assert not fingerprints.are_same(first[:-4], first)
     assert invitation.fingerprint == replace(invitation, address="127.0.0.1:1").fingerprint
     assert invitation.fingerprint != replace(invitation, agreement=replace(AGREEMENT, seed=1)).fingerprint
     credentials.certify(tmp_path / "stranger", "192.0.2.7")

@@ -19,6 +19,7 @@ from small_parts import job_of, need_extra, small_project
 from pu_geo.errors import FederationError, JobCancelled, ProjectError, PuGeoError
 from pu_geo.federation import federate_deployed_job, rounds_job, wire_job
 from pu_geo.federation.agreement import Agreement, FeatureSpace, Plan
+from pu_geo.federation.deployed import fingerprints
 from pu_geo.federation.wire_job import Message
 from pu_geo.methods.cards.fedaws import FedawsSettings
 from pu_geo.store import federations
@@ -100,7 +101,7 @@ class Federation:
         members = federations.members(self.folder)
         for row in rows:
             public = credentials.public_text(credentials.private_key(membership.key_path(self.folder, row)))
-            members[row] = Member(self.agreement.classes[row], "", 0.5, credentials.key_fingerprint(public), public)
+            members[row] = Member(self.agreement.classes[row], "", 0.5, fingerprints.of_key(public), public)
         federations.write_members(self.folder, members)
 
     def invitation(self) -> membership.Invitation:
@@ -222,8 +223,8 @@ def test_a_key_that_is_not_admitted_waits_and_takes_part_once_it_is(federation: 
         stranger = federation.join(2)
         wait_until(lambda: any("waiting to be admitted" in words for words in stranger.said))
         public = credentials.public_text(credentials.private_key(membership.key_path(federation.folder, 2)))
-        assert credentials.key_fingerprint(public) in stranger.said[-1]
-        assert credentials.key_fingerprint(public) in leader.link.gate.refused
+        assert fingerprints.of_key(public) in stranger.said[-1]
+        assert fingerprints.of_key(public) in leader.link.gate.refused
         assert not leader.online()
         federation.admit(2)
         assert set(exchange(leader, {2: asks()[2]})) == {2}

@@ -2,13 +2,13 @@
 
 import { Card } from "./card.js";
 import { ChipPictures } from "./chip_pictures.js";
-import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
+import { NOT_ASSESSABLE, UNLABELED } from "./colors.js";
 import { h, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
 import { FlagBar } from "./flag_bar.js";
 import { fillWindow, stopFilling } from "./fill_window.js";
 import { GradeBar } from "./grade_bar.js";
-import { listenForKeys } from "./keys.js";
+import { CLEAR_KEYS, listenForKeys, MARK_KEYS, VIEW_KEYS } from "./keys.js";
 import { Labeler } from "./labeler.js";
 import { LayerBox } from "./layer_box.js";
 import { nextLayer } from "./layer_tiles.js";
@@ -28,10 +28,7 @@ import { WallPane } from "./wall_pane.js";
 
 const logs = new Map(); // by project; they outlive a change of page
 
-const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
-const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
 const COLORS = ["category", "scores", "uncertainty", "types"]; // of the damage map, as P walks through them
-const CLEAR_KEYS = ["0", "Backspace"];
 
 export class DamageView {
   constructor(style) {

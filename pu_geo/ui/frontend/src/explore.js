@@ -1,6 +1,7 @@
 // The scatter beside map and wall: loads its dots, labels what is selected, and sends the selection to the page.
 
-import { POSITIVE, NOT_ASSESSABLE, NOT_DAMAGED, UNLABELED } from "./colors.js";
+import { LABEL_KEYS } from "./keys.js";
+import { POSITIVE } from "./colors.js";
 import { encodePlaces, placesOf } from "./details.js";
 import { Files, asFloats, inOrderOf } from "./files.js";
 import { ScatterPane } from "./scatter_pane.js";
@@ -8,7 +9,6 @@ import { SelectionBar } from "./selection_bar.js";
 
 const SEND_AFTER_MS = 250; // a selection that is being drawn is not sent
 const PATIENCE_MS = 8000; // a message that no run of the page has heard of by then is sent again
-const LABEL_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE, 0: UNLABELED, Backspace: UNLABELED };
 
 const files = new Files(8); // they outlive a change of page
 let timesSent = 0; // the page hears only of messages that differ, and may have loaded another selection in between

@@ -2,9 +2,9 @@
 
 import { LABEL_COLORS, POSITIVE } from "./colors.js";
 import { h } from "./dom.js";
+import { GRADE_KEYS } from "./keys.js";
 import { TEXTS } from "./texts.js";
 
-const KEYS = ["4", "5", "6", "7", "8", "9"]; // one a grade of the scale, in its order
 const [WORST, LEAST] = [[140, 25, 0], [250, 175, 105]]; // damaged, darker and lighter: grades differ in lightness, which all eyes see
 
 export class Scale {
@@ -26,12 +26,12 @@ export class Scale {
 
   /** [id, name, key] of each grade that clicks may give. */
   get choices() {
-    return this.offered.map(({ id, name }, at) => [id, name, KEYS[at]]);
+    return this.offered.map(({ id, name }, at) => [id, name, GRADE_KEYS[at]]);
   }
 
   /** The grade that a key gives; null for any other key. */
   ofKey(name) {
-    return this.offered[KEYS.indexOf(name)]?.id ?? null;
+    return this.offered[GRADE_KEYS.indexOf(name)]?.id ?? null;
   }
 
   /** Of a grade by its number; 0 is the color of damage without a grade. */

@@ -1,7 +1,15 @@
 // Shortcuts. They work while the pointer is over the damage view or it has the focus, and while a queue is open and nothing
 // else has the focus; Streamlit never sees a key we use.
 
+import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
+
 // What keys are about is the building that was clicked or reached last, see damage_view.js.
+export const MARK_KEYS = { 1: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE }; // on the map and the wall
+export const QUEUE_KEYS = { ...MARK_KEYS, Enter: POSITIVE };
+export const CLEAR_KEYS = ["0", "Backspace"];
+export const LABEL_KEYS = { ...MARK_KEYS, 0: UNLABELED, Backspace: UNLABELED }; // of a selection on Explore
+export const GRADE_KEYS = ["4", "5", "6", "7", "8", "9"]; // one a grade of the scale, in its order
+export const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
 const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]:not(.help)"; // the list of keys takes no text: Esc and ? close it
 const WRITTEN = "input:not([type=range], [type=checkbox], [type=radio], [type=button]), textarea, [contenteditable=true]";
 const PRESSED = "button:not([data-view-keys]), summary, a";

@@ -5,13 +5,13 @@ import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.j
 import { h, isShown, onceADoubleClick } from "./dom.js";
 import { colorOf, gradeButtons, markGiven } from "./grades.js";
 import { NO_DETAILS } from "./details.js";
+import { QUEUE_KEYS } from "./keys.js";
 import { TEXTS } from "./texts.js";
 import { TypeRow } from "./type_row.js";
 
 const { queue: words } = TEXTS;
 const KINDS = words.kinds;
 const ANSWERS = [[POSITIVE, "1"], [NOT_DAMAGED, "2"], [NOT_ASSESSABLE, "3"]];
-const KEYS = { 1: POSITIVE, Enter: POSITIVE, 2: NOT_DAMAGED, 3: NOT_ASSESSABLE };
 const STEPS = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 };
 const LARGEST_PX = 420;
 const SMALLEST_PX = 120;
@@ -97,9 +97,9 @@ export class QueuePane {
     if (name === "q") return this.#once(event, () => queue.ask(true));
     if (!this.item) return false;
     const grade = this.store.scale.ofKey(name);
-    if (queue.isOver && !this.#isElsewhere && (name in KEYS || grade || name === "n")) return this.#once(event, () => this.#goFurther(name));
+    if (queue.isOver && !this.#isElsewhere && (name in QUEUE_KEYS || grade || name === "n")) return this.#once(event, () => this.#goFurther(name));
     if (name in STEPS) return queue.go(queue.at + (this.#isElsewhere ? 0 : STEPS[name])), true;
-    if (name in KEYS) return this.#once(event, () => this.#answer(KEYS[name]));
+    if (name in QUEUE_KEYS) return this.#once(event, () => this.#answer(QUEUE_KEYS[name]));
     if (grade) return this.#once(event, () => this.grade(grade));
     if (name === "0" || name === "Backspace") return this.#once(event, () => this.#clear());
     if (name === "n") return this.#once(event, () => this.#skip());
