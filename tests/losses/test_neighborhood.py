@@ -52,12 +52,9 @@ def test_equals_the_golden_values() -> None:
     values = {
         "ncl_mean": neighborhood_loss(z, zhat, queue, k=k, self_weight=alpha, temperature=tau),
         "ncl_hng_mean": neighborhood_loss(z, zhat, queue, k=k, self_weight=alpha, temperature=tau, hard=hard),
-        "hng_negatives": hard.vectors,
-        "scl": torch.stack([supervised(z[one], zhat[one], y[one]) for one in parts]),
-        "scl_mean": supervised(z, zhat, y),
-        "bce_pair": pair_cross_entropy(*logits, same),
-        "mse": consistency_loss(*logits),
-    }
+        "scl": torch.stack([supervised(z[one], zhat[one], y[one]) for one in parts]), "scl_mean": supervised(z, zhat, y),
+        "hng_negatives": hard.vectors, "bce_pair": pair_cross_entropy(*logits, same), "mse": consistency_loss(*logits),
+    }  # fmt: skip
     for name, weight in (("l_self", 1.0), ("l_nbr", 0.0), ("ncl", alpha)):
         for prefix, count in (("", k), ("kfull_", 1000)):
             alone = partial(neighborhood_loss, queue=queue, k=count, self_weight=weight, temperature=tau)

@@ -25,7 +25,6 @@ from pu_geo.losses.spreadout import (
 )
 
 Regularizer = Callable[[Tensor], Tensor]
-DISTANCES: tuple[Distance, ...] = ("cosine", "dot", "euclid")
 
 
 def vectors(n: int, d: int, seed: int) -> Tensor:
@@ -52,34 +51,21 @@ def smallest_distance(rows: Tensor) -> float:
 
 
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_regularizers_equal_golden_values(distance: Distance) -> None:
+def test_regularizers_and_losses_equal_golden_values(distance: Distance) -> None:
     g = load_golden("fedaws.npz")
     rows, nu, k = g["in_W"], float(g["in_nu"]), int(g["in_k"])
     is_candidate = torch.zeros(len(rows), dtype=torch.bool).index_fill(0, g["in_subset"], True)
-    crowding, nearest = (
-        partial(spreadout_loss, rows, distance=distance),
-        partial(nearest_spreadout_loss, rows, distance=distance),
-    )
+    crowding, nearest = (partial(each, rows, distance=distance) for each in (spreadout_loss, nearest_spreadout_loss))
     pairs = {
-        "reg_sp": crowding(margin=nu),
-        "reg_sp_nu09": crowding(margin=0.9),
-        "reg_top_k2": nearest(k=k),
-        "reg_top_k1": nearest(k=1),
-        "reg_top_kall": nearest(k=len(rows) - 1),
-        "reg_top_kmore": nearest(k=len(rows) + 3),
-        "reg_top_k2_subset": nearest(k=k, is_candidate=is_candidate),
-        "reg_top_k2_euclid": nearest_spreadout_loss(rows, k=k),
+        "reg_sp": crowding(margin=nu), "reg_sp_nu09": crowding(margin=0.9),
+        "reg_top_k2": nearest(k=k), "reg_top_k1": nearest(k=1),
+        "reg_top_kall": nearest(k=len(rows) - 1), "reg_top_kmore": nearest(k=len(rows) + 3),
+        "reg_top_k2_subset": nearest(k=k, is_candidate=is_candidate), "reg_top_k2_euclid": nearest_spreadout_loss(rows, k=k),
         "single_client_reg_sp": spreadout_loss(rows[:1], margin=nu, distance=distance),
         "single_client_reg_top": nearest_spreadout_loss(rows[:1], k=k, distance=distance),
-    }
+    }  # fmt: skip
     for key, value in pairs.items():
         assert value.item() == pytest.approx(float(g[key]), abs=1e-10), key
-
-
-@pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_losses_equal_golden_values(distance: Distance) -> None:
-    g = load_golden("fedaws.npz")
-    rows, nu = g["in_W"], float(g["in_nu"])
     for i, chips in enumerate(g["in_G"]):
         classes = torch.full((len(chips),), i)
         pairs = {
@@ -127,6 +113,11 @@ def test_regularizers_by_hand() -> None:
     only_second = torch.tensor([False, True, False])
     second = nearest_spreadout_loss(rows, k=1, is_candidate=only_second, distance="cosine")
     assert second.item() == pytest.approx(-0.04, abs=1e-12)
+    # Class 0 has 1 and 2 at equal distance; only candidate 2 counts, and it is the second of the two.
+    rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    last_only = torch.tensor([False, False, True])
+    assert nearest_spreadout_loss(rows, k=1, is_candidate=last_only).item() == 0
+    assert nearest_spreadout_loss(rows, k=2, is_candidate=last_only).item() == pytest.approx(-4, abs=1e-6)
 
 
 def test_losses_by_hand() -> None:
@@ -142,36 +133,15 @@ def test_losses_by_hand() -> None:
     assert positive_hinge_loss(chip, rows[0], enough=0.7).tolist() == pytest.approx([0.01], abs=1e-12)
 
 
-def test_neighbors_of_equal_distance_are_taken_in_class_order() -> None:
-    # Class 0 has 1 and 2 at equal distance; only candidate 2 counts, and it is the second of the two.
-    rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    last_only = torch.tensor([False, False, True])
-    assert nearest_spreadout_loss(rows, k=1, is_candidate=last_only).item() == 0
-    assert nearest_spreadout_loss(rows, k=2, is_candidate=last_only).item() == pytest.approx(-4, abs=1e-6)
-
-
-@pytest.mark.parametrize(("distance", "push"), [("cosine", 0.0019950), ("euclid", 0.3998334)])
-def test_near_classes_push_each_other_under_the_euclidean_distance_only(distance: Distance, push: float) -> None:
-    # Two classes at angle 0.1, the pair counted twice. Cosine: 4 (1 - cos 0.1) sin 0.1; Euclid: 4 |u - v| = 8 sin 0.05.
-    rows = torch.tensor([[1.0, 0.0], [math.cos(0.1), math.sin(0.1)]], dtype=torch.float64, requires_grad=True)
-    nearest_spreadout_loss(rows, k=1, distance=distance).backward()
-    assert float(rows.grad[0].norm()) == pytest.approx(push, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    "regularizer",
-    [
-        *(partial(spreadout_loss, margin=1.3, distance=distance) for distance in DISTANCES),
-        *(partial(nearest_spreadout_loss, k=k) for k in (1, 2)),
-    ],
-)
-def test_two_identical_class_vectors_part(regularizer: Regularizer) -> None:
-    rows = unit_vectors(3, 4, 0).bfloat16()
-    rows[2] = rows[0]
-    for _ in range(60):
-        rows = spreadout_step(rows, regularizer, weight=1, lr=0.05)
-    assert rows.dtype == torch.bfloat16
-    assert smallest_distance(rows.float()) > 0.7
+def test_two_identical_class_vectors_part() -> None:
+    crowding = [partial(spreadout_loss, margin=1.3, distance=distance) for distance in ("cosine", "dot", "euclid")]
+    for regularizer in (*crowding, *(partial(nearest_spreadout_loss, k=k) for k in (1, 2))):
+        rows = unit_vectors(3, 4, 0).bfloat16()
+        rows[2] = rows[0]
+        for _ in range(60):
+            rows = spreadout_step(rows, regularizer, weight=1, lr=0.05)
+        assert rows.dtype == torch.bfloat16
+        assert smallest_distance(rows.float()) > 0.7, regularizer
 
 
 @pytest.mark.parametrize(("n", "d"), [(2, 2), (40, 3), (6, 16)])
