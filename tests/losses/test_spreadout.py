@@ -12,17 +12,8 @@ from golden_parts import load_golden, require_refusals, unit_vectors
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
-from pu_geo.losses.spreadout import (
-    Distance,
-    class_contrastive_loss,
-    nearest_spreadout_loss,
-    parted_rows,
-    positive_contrastive_loss,
-    positive_hinge_loss,
-    spreadout_contrastive_loss,
-    spreadout_loss,
-    spreadout_step,
-)
+from pu_geo.losses import spreadout
+from pu_geo.losses.spreadout import Distance, nearest_spreadout_loss, parted_rows, spreadout_loss, spreadout_step
 
 Regularizer = Callable[[Tensor], Tensor]
 
@@ -69,10 +60,10 @@ def test_regularizers_and_losses_equal_golden_values(distance: Distance) -> None
     for i, chips in enumerate(g["in_G"]):
         classes = torch.full((len(chips),), i)
         pairs = {
-            "ccl": class_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
-            "l_sp": spreadout_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
-            "pos_hinge": positive_hinge_loss(chips, rows[i], distance=distance),
-            "pos_ccl": positive_contrastive_loss(chips, rows[i], distance=distance),
+            "ccl": spreadout.class_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
+            "l_sp": spreadout.spreadout_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
+            "pos_hinge": spreadout.positive_hinge_loss(chips, rows[i], distance=distance),
+            "pos_ccl": spreadout.positive_contrastive_loss(chips, rows[i], distance=distance),
         }
         for key, value in pairs.items():
             torch.testing.assert_close(value, g[key][i], rtol=0, atol=1e-10)
@@ -125,12 +116,12 @@ def test_losses_by_hand() -> None:
     # Eq. 17 takes the classes' own distance 1 instead: 0.16 + 0.1^2 = 0.17. Hinge: (0.9 - 0.6)^2 = 0.09; at 1 it is 0.
     chip, rows = torch.tensor([[0.6, 0.8]], dtype=torch.float64), torch.eye(2, dtype=torch.float64)
     own = torch.tensor([0])
-    assert class_contrastive_loss(chip, rows, own, margin=1.1).tolist() == pytest.approx([0.97], abs=1e-12)
-    assert spreadout_contrastive_loss(chip, rows, own, margin=1.1).tolist() == pytest.approx([0.17], abs=1e-12)
-    assert positive_contrastive_loss(chip, rows[0]).tolist() == pytest.approx([0.16], abs=1e-12)
-    assert positive_hinge_loss(chip, rows[0]).tolist() == pytest.approx([0.09], abs=1e-12)
-    assert positive_hinge_loss(rows, rows[0]).tolist() == pytest.approx([0, 0.81], abs=1e-12)
-    assert positive_hinge_loss(chip, rows[0], enough=0.7).tolist() == pytest.approx([0.01], abs=1e-12)
+    assert spreadout.class_contrastive_loss(chip, rows, own, margin=1.1).tolist() == pytest.approx([0.97], abs=1e-12)
+    assert spreadout.spreadout_contrastive_loss(chip, rows, own, margin=1.1).tolist() == pytest.approx([0.17], abs=1e-12)
+    assert spreadout.positive_contrastive_loss(chip, rows[0]).tolist() == pytest.approx([0.16], abs=1e-12)
+    assert spreadout.positive_hinge_loss(chip, rows[0]).tolist() == pytest.approx([0.09], abs=1e-12)
+    assert spreadout.positive_hinge_loss(rows, rows[0]).tolist() == pytest.approx([0, 0.81], abs=1e-12)
+    assert spreadout.positive_hinge_loss(chip, rows[0], enough=0.7).tolist() == pytest.approx([0.01], abs=1e-12)
 
 
 def test_two_identical_class_vectors_part() -> None:
@@ -182,13 +173,17 @@ def test_no_class_and_one_class_have_nothing_to_part(n: int) -> None:
 
 def test_refuses_wrong_shapes_and_settings() -> None:
     rows, chips, classes = vectors(3, 4, 0), vectors(2, 4, 1), torch.tensor([0, 2])
-    of_classes = partial(class_contrastive_loss, chips, rows, margin=1.3)
+    of_classes = partial(spreadout.class_contrastive_loss, chips, rows, margin=1.3)
     require_refusals(
-        (ShapeError, r"\(2, 4\) and \(3, 3\)", lambda: class_contrastive_loss(chips, rows[:, :3], classes, margin=1.3)),
+        (
+            ShapeError,
+            r"\(2, 4\) and \(3, 3\)",
+            lambda: spreadout.class_contrastive_loss(chips, rows[:, :3], classes, margin=1.3),
+        ),
         (ShapeError, r"classes must be \[2\].* \(3,\)", lambda: of_classes(torch.arange(3))),
         (ValueError, "below 3; got 3", lambda: of_classes(torch.tensor([0, 3]))),
         (ValueError, "below 3; got -1", lambda: of_classes(torch.tensor([0, -1]))),
-        (ShapeError, r"own_vector must be \[D\].*\(3, 4\)", lambda: positive_hinge_loss(chips, rows)),
+        (ShapeError, r"own_vector must be \[D\].*\(3, 4\)", lambda: spreadout.positive_hinge_loss(chips, rows)),
         (ShapeError, r"is_candidate must be \[3\]", lambda: nearest_spreadout_loss(rows, k=1, is_candidate=classes > 0)),
         (ShapeError, r"\(4,\)", lambda: spreadout_loss(rows[0], margin=1.3)),
         (ShapeError, r"class_vectors must be \[C, D\]", lambda: parted_rows(rows[0])),

@@ -14,14 +14,10 @@ from torchvision.transforms.v2 import functional as torchvision_functional
 from pu_geo.errors import ShapeError
 from pu_geo.training import augment
 
-BLURRED = replace(augment.NATURAL, blur=0.5)
 PRESETS = {
-    "aerial": augment.AERIAL,
-    "weak aerial": augment.WEAK_AERIAL,
-    "natural": augment.NATURAL,
-    "weak natural": augment.WEAK_NATURAL,
-    "blurred": BLURRED,
-}
+    "aerial": augment.AERIAL, "weak aerial": augment.WEAK_AERIAL, "natural": augment.NATURAL,
+    "weak natural": augment.WEAK_NATURAL, "blurred": replace(augment.NATURAL, blur=0.5),
+}  # fmt: skip
 every_preset = pytest.mark.parametrize("settings", PRESETS.values(), ids=PRESETS.keys())
 
 

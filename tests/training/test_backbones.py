@@ -205,8 +205,8 @@ def with_value(state: dict[str, Tensor], name: str, value: float) -> dict[str, T
 
 REFUSED: dict[str, tuple[Callable[[dict[str, Tensor]], object], str]] = {
     "incomplete": (
-        lambda state: {name: value for name, value in state.items() if name != "bn3.running_var"},
-        r"; missing tensors: 1 \(bn3\.running_var\)",
+        lambda state: {k: v for k, v in state.items() if k != "bn3.running_var"},
+        r"tensors: 1 \(bn3\.running_var\)",
     ),
     "empty": (lambda _: {}, r"missing tensors: 20 \(bn1\.bias, "),
     "deeper": (lambda state: state | {"conv5.weight": torch.ones(3)}, r"; unknown tensors: 1 \(conv5\.weight\)"),
