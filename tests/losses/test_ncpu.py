@@ -116,7 +116,9 @@ def test_eight_batches_equal_golden_trajectory(file: str, variant: ncpu.Variant)
         used = prototypes if variant == "paper" else before
         nearest = phantom.nearest_prototype(q, used)
         kept[rows] = phantom.updated_pseudo_targets(kept[rows], nearest, positive, momentum=beta)
-        taught = phantom.phantom_gate(kept[rows], torch.softmax(logits, 1)[:, 0], state.threshold, positive)
+        given = kept[rows]
+        taught = phantom.phantom_gate(given, torch.softmax(logits, 1)[:, 0], state.threshold, positive)
+        assert torch.equal(given, kept[rows]), "so that a chip can come back"
         for got, key in ((prototypes.flip(0), "proto"), (our_columns(kept), "sp"), (our_columns(taught), "s")):
             torch.testing.assert_close(got, g[key][step], rtol=0, atol=1e-10, msg=lambda t, k=key: f"{k}: {t}")
         for got, key in ((state.level, "tau_g"), (our_columns(state.shares), "rho"), (state.threshold, "tau")):
