@@ -131,6 +131,18 @@ def test_too_few_clicks_leave_the_whitened_reading_alone_and_whoever_cancels_is_
         read(views, marked(truth), check=Run(is_cancelled=lambda: True).stop_if_cancelled)
 
 
+def test_not_damaged_answers_count() -> None:
+    views, truth = town(share=0.1)
+    own = marked(truth, 6)
+    known = np.flatnonzero(~truth)[:40]
+    rest = np.setdiff1d(own.unlabeled, known)
+    with_known, without = (
+        read(views, Marks(own.clicked, NONE, each, known_, NONE))[1]
+        for each, known_ in ((rest, known), (own.unlabeled, NONE))
+    )
+    assert with_known[known].mean() < without[known].mean()
+
+
 @pytest.mark.parametrize("power", [0.0, 0.35, 0.5])
 def test_whitening_divides_variances_by_their_power(power: float) -> None:
     rows = (np.random.default_rng(0).normal(size=(4000, 5)) * [5, 3, 2, 1, 0.8]).astype(np.float32)

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from golden_parts import seeded
 from torch import Tensor
 from torchvision.transforms.v2 import functional as torchvision_functional
 
@@ -19,10 +20,6 @@ PRESETS = {
     "weak natural": augment.WEAK_NATURAL, "blurred": replace(augment.NATURAL, blur=0.5),
 }  # fmt: skip
 every_preset = pytest.mark.parametrize("settings", PRESETS.values(), ids=PRESETS.keys())
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def pictures(n: int, bands: int = 3, size: int = 16, seed: int = 0) -> Tensor:

@@ -27,7 +27,7 @@ def give_gradients(network: nn.Module, seed: int) -> None:
         weight.grad = torch.randn(weight.shape, generator=generator, dtype=weight.dtype)
 
 
-def test_two_lars_steps_by_hand() -> None:
+def test_two_lars_steps_by_hand_and_of_weights_or_gradients_of_0() -> None:
     # Trust 0.1, decay 0.5, momentum 0.9, lr 1.
     # First tensor: w = (3, 4), |w| = 5, g = (0, 7.5), ratio = 0.1 * 5 / (7.5 + 2.5) = 0.05,
     # update = 0.05 * (1.5, 9.5) = (0.075, 0.475), w = (2.925, 3.525).
@@ -49,9 +49,6 @@ def test_two_lars_steps_by_hand() -> None:
     first.grad = torch.ones_like(first)
     assert optimizer.step(lambda: 2.5 * torch.is_grad_enabled()) == 2.5
     assert (first.grad == 1).all()  # a step changes no gradient
-
-
-def test_lars_stays_finite_for_zero_weights_and_zero_gradients() -> None:
     for value, slope, decay in ((0.0, 0.0, 0.1), (0.0, 1.0, 0.0), (1.0, 0.0, 0.1)):
         weight = nn.Parameter(torch.full((2, 2), value))
         weight.grad = torch.full((2, 2), slope)
