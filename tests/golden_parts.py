@@ -10,6 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from pu_geo.errors import PuGeoError
+
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -28,6 +30,17 @@ def unit_vectors(n: int, d: int, seed: int) -> Tensor:
     """Draw n random directions, float64 [n, d]."""
     vectors = torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
     return torch.nn.functional.normalize(vectors, dim=1)
+
+
+def seeded(number: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(number)
+
+
+def kind_of_refusal(function: Callable[..., object], *given: object) -> str:
+    """Make a call that must be refused; return the kind of refusal."""
+    with pytest.raises(PuGeoError) as refused:
+        function(*given)
+    return refused.value.kind
 
 
 def require_refusals(*cases: tuple[type[Exception], str, Callable[[], object]]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -68,6 +68,11 @@ def fit(name: str, data: PUData, seed: int = 0, settings: Any = None, **run: Any
     """Train a method by its name."""
     model: TrainedModel = catalog.load_fit(name)(data, settings or short(name), Run(CPU, seed, **run))
     return model
+
+
+def fitter(train: Callable[..., TrainedModel], settings: Any) -> Callable[..., TrainedModel]:
+    """Return `train` with these settings unless others are given, on the CPU."""
+    return lambda data, settings=settings, seed=0, **run: train(data, settings, Run(CPU, seed, **run))
 
 
 def is_same(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> bool:

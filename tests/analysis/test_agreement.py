@@ -74,12 +74,12 @@ def test_ties_count_half_and_enter_together() -> None:
     # all tie: one step with precision 2/3
     assert metrics.average_precision(np.ones(3), truth) == pytest.approx(2 / 3)
     none = np.zeros(3, np.bool_)
-    for of_one_class in (
+    of_one_class = [
         metrics.auc(np.ones(3), none),
         metrics.auc(np.ones(3), ~none),
         metrics.average_precision(np.ones(3), none),
-    ):
-        assert np.isnan(of_one_class)
+    ]
+    assert np.isnan(of_one_class).all()
 
 
 def test_precision_at_k_shares_the_tied_places() -> None:

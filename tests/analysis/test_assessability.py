@@ -40,16 +40,13 @@ def test_what_could_not_be_aligned_is_a_candidate_and_never_a_reason() -> None:
     assert assessability.reasons(given).tolist() == ["", "", ""]
 
 
-def test_they_are_counted_and_named_by_building() -> None:
+def test_they_are_counted_and_named_by_building_and_a_persons_answer_counts_more() -> None:
     why = np.array(["", "cloud", "nodata", "cloud"])
     assert assessability.counts(why) == {"cloud": 2, "nodata": 1}
     assert assessability.by_building(["a", "b", "c", "d"], why) == {"b": "cloud", "c": "nodata", "d": "cloud"}
     assert assessability.counts(assessability.reasons({"nodata_share": []})) == {}
     # A chip set from before clouds were looked for knows missing data alone.
     assert assessability.reasons({"nodata_share": [0.9, 0.1]}).tolist() == ["nodata", ""]
-
-
-def test_a_persons_answer_counts_more_than_what_the_imagery_hides() -> None:
     said = {"b": "positive", "c": "not_assessable", "d": "not_damaged", "e": "not_assessable"}
     why = np.array(["cloud", "cloud", "", "", "nodata", ""])
     assert assessability.is_hidden(list("abcdef"), said, why).tolist() == [True, False, True, False, True, False]
@@ -64,14 +61,11 @@ def outlined(**roles: dict[str, list[float]]) -> dict[str, object]:
     return {"bands": "pre+post", "nodata_share": [0.9] * 4, **outlines}
 
 
-def test_the_outline_counts_and_not_the_window() -> None:
+def test_the_outline_counts_and_not_the_window_and_that_of_pre_where_the_run_needs_pre() -> None:
     found = outlined(post={"cloud": [0.0, 0.41, 0.2, 0.0], "nodata": [0.0, 0.0, 0.21, 0.0]}, pre={})
     assert assessability.reasons(found).tolist() == ["", "cloud", "nodata", ""]
     share = assessability.hidden_share(found, "post")
     assert share.round(2).tolist() == [0.0, 0.41, 0.41, 0.0]
-
-
-def test_a_building_that_pre_does_not_show_is_not_assessed_where_the_run_needs_pre() -> None:
     found = outlined(post={"outside": [0.0, 0.0, 0.0, 0.9]}, pre={"nodata": [0.0, 1.0, 0.0, 1.0], "cloud": [0, 0, 0.5, 0]})
     assert assessability.reasons(found).tolist() == ["", "no_pre_image", "no_pre_image", "outside_image"]
     assert assessability.reasons({**found, "bands": "post"}).tolist() == ["", "", "", "outside_image"]
@@ -121,16 +115,13 @@ def labels(**at: str) -> list[str | None]:
     return [at.get(f"b{row}") for row in range(N)]
 
 
-def test_a_scene_without_a_click_and_without_a_flag_is_doubtful() -> None:
+def test_a_scene_without_a_click_and_without_a_flag_is_doubtful_until_there_are_answers() -> None:
     first, second = scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, labels(b0="positive", b2="positive"))
     assert (first.n, first.n_damaged, first.n_flagged, first.doubt) == (20, 2, 8, "")
     assert first.flag_rate == 8 / 18
     assert (second.n, second.n_damaged, second.n_flagged, second.flag_rate) == (20, 0, 0, 0.0)
     assert "0 of 20 are flagged" in second.doubt
     assert scene_rows({"nodata_share": [0.0] * N}, scores(0.1), 0.5, NONE, labels()) == [], "an old chip set"
-
-
-def test_answers_there_take_the_doubt_away() -> None:
     some = dict.fromkeys([f"b{i}" for i in range(20, 30)], "not_damaged")
     assert doubts(scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, labels(b0="positive", **some))) == []
     few = dict.fromkeys([f"b{i}" for i in range(20, 25)], "not_damaged")  # assessed, and doubtful all the same

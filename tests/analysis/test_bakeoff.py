@@ -13,10 +13,14 @@ from pu_geo.analysis.pupl import cluster_chances, pupl, small_clusters
 from pu_geo.errors import TrainingError
 
 
-def test_places_by_hand() -> None:
+def test_places_by_hand_and_repeats_are_averaged_before_clicks() -> None:
     # 0.9: none before, (0 + 1) / 4. 0.5: 0.7 before and half of its equal, (1.5 + 1) / 4. 0.1: all before, (3 + 1) / 4.
     found = bakeoff.places(np.array([0.9, 0.5, 0.1]), np.array([0.2, 0.5, 0.7]))
     np.testing.assert_allclose(found, [0.25, 0.625, 1.0], atol=1e-12)
+    # ln(.1 + .2) = -1.20397, ln(.4 + .2) = -.51083: mean -.85740; ln(.2 + .2) = -.91629
+    found = bakeoff.log_places(np.array([[0.1, 0.2], [0.4, 0.2]]))
+    np.testing.assert_allclose(found, [-0.85740, -0.91629], atol=1e-5)
+    assert bakeoff.typical(bakeoff.Interval(float(found[1]), float(found[1]), float(found[1]))).mean == pytest.approx(0.2)
 
 
 def test_held_out_places_are_those_of_a_loop() -> None:
@@ -39,13 +43,6 @@ def test_held_out_places_are_those_of_a_loop() -> None:
             scores = score(np.isin(np.arange(42), [*np.flatnonzero(fold == fold[click]), *out_u]))
             before = sum(scores[u] > scores[click] for u in out_u)
             assert found[repeat, click] == pytest.approx((before + 1) / (len(out_u) + 1), abs=1e-12)
-
-
-def test_repeats_are_averaged_before_clicks() -> None:
-    # ln(.1 + .2) = -1.20397, ln(.4 + .2) = -.51083: mean -.85740; ln(.2 + .2) = -.91629
-    found = bakeoff.log_places(np.array([[0.1, 0.2], [0.4, 0.2]]))
-    np.testing.assert_allclose(found, [-0.85740, -0.91629], atol=1e-5)
-    assert bakeoff.typical(bakeoff.Interval(float(found[1]), float(found[1]), float(found[1]))).mean == pytest.approx(0.2)
 
 
 def test_the_interval_is_about_that_of_a_bell_curve() -> None:

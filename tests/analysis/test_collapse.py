@@ -62,11 +62,6 @@ def test_a_model_is_judged_by_what_it_calls_and_by_no_guess_of_the_damage(called
     assert [alarm.name for alarm in found] == expected
 
 
-def test_a_score_without_a_boundary_is_not_judged_at_one_half() -> None:
-    seen = collapse.signs(np.zeros(0), np.ones(50), None, threshold=0.5, score_type="linear")
-    assert collapse.alarms(seen) == ()
-
-
 def test_embeddings_that_are_all_the_same_are_told_by_the_mean_over_all_pairs() -> None:
     draw = np.random.default_rng(0)
     same = np.tile(draw.normal(size=8), (60, 1)) + 1e-3 * draw.normal(size=(60, 8))
@@ -91,6 +86,8 @@ def test_every_alarm_says_what_is_seen_with_its_value_and_what_to_do() -> None:
     for alarm in found:
         assert alarm.words == f"{alarm.seen}: {alarm.meaning}. {alarm.advice}"
         assert set(alarm.as_mapping()) == {"name", "seen", "meaning", "advice"}
+    seen = collapse.signs(np.zeros(0), np.ones(50), None, threshold=0.5, score_type="linear")
+    assert collapse.alarms(seen) == ()
 
 
 def judged(n_found: int, n: int, n_called: int, n_unlabeled: int) -> Judgement:
@@ -143,11 +140,6 @@ def test_a_sampled_share_widens_the_interval_as_far_as_it_is_off() -> None:
     assert 0 < none.low < none.criterion < none.high < math.inf
 
 
-def test_hidden_buildings_and_clicks_are_not_unlabeled() -> None:
-    is_clicked, is_hidden = np.array([True, True, False, False]), np.array([True, False, True, False])
-    assert is_unlabeled(is_clicked, is_hidden).tolist() == [False, False, False, True]
-
-
 @pytest.mark.parametrize(("n_hits", "n"), [(0, 10), (10, 10), (3, 7), (50, 100)])
 def test_wilson_solves_its_equation_and_stays_inside(n_hits: int, n: int) -> None:
     low, high = wilson(n_hits, n)
@@ -159,8 +151,10 @@ def test_wilson_solves_its_equation_and_stays_inside(n_hits: int, n: int) -> Non
     assert wilson(0, 0) == (0.0, 1.0)
 
 
-def test_scores_that_are_no_numbers_are_refused() -> None:
+def test_scores_that_are_no_numbers_are_refused_and_hidden_buildings_and_clicks_are_not_unlabeled() -> None:
     with pytest.raises(ValueError, match="finite"):
         pu_criterion(np.array([np.nan]), np.ones(3), 0.5)
     with pytest.raises(ValueError, match="got 0 unlabeled"):
         pu_criterion(np.ones(10), np.zeros(0), 0.5)
+    is_clicked, is_hidden = np.array([True, True, False, False]), np.array([True, False, True, False])
+    assert is_unlabeled(is_clicked, is_hidden).tolist() == [False, False, False, True]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from golden_parts import require_refusals
@@ -95,12 +97,10 @@ def test_the_first_threshold_is_the_score_of_the_kth_highest() -> None:
     ("scores", "k", "threshold", "n_flagged"),
     [
         ([0.9999] * 20 + [1.0] * 10, 12, 1.0, 10),  # 30 would be flagged from .9999 on
-        ([0.9999] * 20 + [1.0] * 10, 28, 0.9999, 30),
+        ([0.9999] * 20 + [1.0] * 10, 28, 0.9999, 30), ([0.0] * 30, 10, 0.0001, 0), ([1.0] * 30, 10, 1.0, 30),
         ([0.00001 * i for i in range(30)], 20, 0.0001, 24),  # six are written as 0
-        ([0.0] * 30, 10, 0.0001, 0),
-        ([1.0] * 30, 10, 1.0, 30),
     ],
-)
+)  # fmt: skip
 def test_the_first_threshold_counts_scores_as_they_are_written(
     scores: list[float], k: int, threshold: float, n_flagged: int
 ) -> None:
@@ -124,12 +124,8 @@ def test_equals_the_value_worked_out_by_hand() -> None:
         found = best_bin_share(positive[::100], unlabeled[::100], delta=delta, gamma=0.75)
         assert found == pytest.approx(share, abs=1e-12)
     # Few scores stay within bounds.
-    for one, other, share in (
-        ([1.0], [0.0], 0.0),
-        ([0.0], [1.0], 1.0),
-        ([0.5, 0.5], [0.5] * 3, 1.0),
-        ([1.0, 2.0], [1.5, 0.0], 0.5),
-    ):
+    few = (([1.0], [0.0], 0.0), ([0.0], [1.0], 1.0), ([0.5, 0.5], [0.5] * 3, 1.0), ([1.0, 2.0], [1.5, 0.0], 0.5))
+    for one, other, share in few:
         assert best_bin_share(np.array(one), np.array(other)) == pytest.approx(share, abs=1e-12)
     # 4 of 10 positives are above all unlabeled: q_p 0.4, below w_p = 0.4295. Its bound, 0.438 / 0.4, would win over
     # (0.9 + 0.438) / 1 of the bin of all positives.
@@ -145,9 +141,7 @@ def test_refuses_missing_groups_and_wrong_input() -> None:
         assert caught.value.kind == "positives"
     require_refusals(
         (ShapeError, r"\(2, 1\) and \(2,\)", lambda: best_bin_share(some[:, None], some)),
-        (ValueError, "NaN", lambda: best_bin_share(some, some * np.nan)),
-        (ValueError, "NaN", lambda: best_bin_share(some * np.nan, some)),
-        (ValueError, "delta must lie", lambda: best_bin_share(some, some, delta=0.0)),
-        (ValueError, "delta must lie", lambda: best_bin_share(some, some, delta=1.0)),
+        *((ValueError, "NaN", partial(best_bin_share, *each)) for each in ((some, some * np.nan), (some * np.nan, some))),
+        *((ValueError, "delta must lie", partial(best_bin_share, some, some, delta=each)) for each in (0.0, 1.0)),
         (ValueError, "delta must lie", lambda: best_bin_share(some, some, gamma=-0.1)),
     )

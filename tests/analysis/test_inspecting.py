@@ -83,14 +83,11 @@ def test_matching_is_the_best_of_all_permutations() -> None:
     assert (found[other] == one).sum() == best
 
 
-def test_agreement_needs_two_sortings_and_no_names() -> None:
+def test_agreement_and_stability_need_two_sortings_and_no_names() -> None:
     same, parted = np.zeros(6, np.int64), np.array([0, 0, 0, 1, 1, 1])
     assert clustering.adjusted_rand([same, same]) == clustering.adjusted_rand([parted, 1 - parted]) == 1.0
     assert clustering.adjusted_rand([same, parted]) == pytest.approx(0.0)
     assert clustering.adjusted_rand([same]) is None
-
-
-def test_stability_by_hand() -> None:
     # Another training moves one building of group 0 to group 1, under other names.
     groups, other = np.array([0, 0, 0, 0, 1, 1]), np.array([1, 1, 1, 0, 0, 0])
     np.testing.assert_allclose(clustering.stability(groups, [groups, other], 3), [(1 + 3 / 4) / 2, (1 + 2 / 3) / 2, 0])

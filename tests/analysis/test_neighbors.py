@@ -13,13 +13,20 @@ from pu_geo.errors import JobCancelled, ShapeError
 from pu_geo.training.run import Run
 
 
-def test_hidden_and_chosen_rows_do_not_come_back() -> None:
+def test_hidden_and_chosen_rows_do_not_come_back_and_an_empty_choice_is_refused() -> None:
     unit = neighbors.unit_rows(np.random.default_rng(0).normal(size=(10, 4)))
     hidden = np.arange(10) > 4
     found, _ = neighbors.nearest(unit, np.array([0]), 20, is_hidden=hidden)
     assert sorted(found.tolist()) == [1, 2, 3, 4]
     nothing, _ = neighbors.nearest(unit, np.array([0]), 3, is_hidden=np.ones(10, np.bool_))
     assert len(nothing) == 0
+    unit = neighbors.unit_rows(np.ones((3, 2)))
+    with pytest.raises(ShapeError):
+        neighbors.nearest(unit, np.zeros(0, np.int64), 3)
+    with pytest.raises(ValueError, match="at least 1"):
+        neighbors.nearest(unit, np.array([0]), 0)
+    with pytest.raises(ShapeError):
+        neighbors.unit_rows(np.ones(3))
 
 
 def test_equal_rows_come_in_their_order_and_zero_rows_have_a_place() -> None:
@@ -45,16 +52,6 @@ def test_equals_sorting_all_cosines(n_chosen: int, n_hidden: int) -> None:
     found, cosines = neighbors.nearest(unit, chosen, 24, is_hidden=hidden)
     assert found.tolist() == expected.tolist()
     np.testing.assert_allclose(cosines, alike[expected], rtol=1e-5)
-
-
-def test_refuses_an_empty_choice() -> None:
-    unit = neighbors.unit_rows(np.ones((3, 2)))
-    with pytest.raises(ShapeError):
-        neighbors.nearest(unit, np.zeros(0, np.int64), 3)
-    with pytest.raises(ValueError, match="at least 1"):
-        neighbors.nearest(unit, np.array([0]), 0)
-    with pytest.raises(ShapeError):
-        neighbors.unit_rows(np.ones(3))
 
 
 @pytest.mark.parametrize("metric", neighbors.METRICS)
@@ -121,26 +118,20 @@ def test_scores_rest_where_the_dense_solution_is(alpha: float) -> None:
     assert (found[:, 2] == 0).all()
 
 
-def test_fewer_anchors_than_neighbors_are_no_matter() -> None:
-    found = NeighborGraph.of(unit(3, 4), 50)
-    assert found.weights(unit(3, 4)).shape == (3, 3)
-    assert (found.ties(unit(2, 4, 9)).toarray() > 0).all()
-
-
-def test_blocks_cut_rows_without_a_gap() -> None:
+def test_blocks_cut_rows_without_a_gap_and_the_first_of_equal_rows_stay() -> None:
     found = list(graph.blocks(2 * graph.BLOCK + 3))
     assert [part.stop - part.start for part in found] == [graph.BLOCK, graph.BLOCK, 3]
     assert list(graph.blocks(0)) == []
     assert [part.stop for part in graph.blocks(5, 2)] == [2, 4, 5]
-
-
-def test_first_of_rows_that_are_the_same_stay() -> None:
     rows = unit(6, 4)
     again = np.concatenate([rows, rows[2:4] + 1e-6, unit(1, 4, 7)])
     assert graph.distinct(again).tolist() == [0, 1, 2, 3, 4, 5, 8]
 
 
-def test_cancelling_is_asked_for_while_scores_travel() -> None:
+def test_cancelling_is_asked_for_while_scores_travel_and_few_anchors_are_no_matter() -> None:
     links = NeighborGraph.of(unit(30, 4), 3).links()
     with pytest.raises(JobCancelled):
         label_propagation(np.ones((30, 1)), links, 0.9, Run(is_cancelled=lambda: True).stop_if_cancelled)
+    found = NeighborGraph.of(unit(3, 4), 50)
+    assert found.weights(unit(3, 4)).shape == (3, 3)
+    assert (found.ties(unit(2, 4, 9)).toarray() > 0).all()

@@ -86,6 +86,11 @@ def test_the_weight_falls_with_what_held_out_clicks_lose_and_rises_with_clusters
     # b = .93 gives .42; b = .75 and m = .3 give -2.1 + 2.4; b = .7 and m = .2 give -2.8 + 1.6, which is nothing.
     found = [place.place_weight(*each) for each in ((0.93, 0.0), (0.75, 0.3), (0.7, 0.2), (0.9, 0.0))]
     assert found == pytest.approx([0.93 * 0.42, 0.75 * 0.3, 0, 0])
+    nb, everyone = np.array([0.0, 1.0, 2.0, 3.0]), np.ones(4, np.bool_)
+    slopes = [place.slope_on_neighbors(values, nb, everyone) for values in (2 * nb + 1, 0.25 * nb, -nb)]
+    assert slopes == pytest.approx([1, 0.25, 0])
+    assert place.slope_on_neighbors(nb, np.ones(4), everyone) == 0
+    assert place.slope_on_neighbors(nb, nb, np.arange(4) < 2) == 0
 
 
 def test_gain_by_hand() -> None:
@@ -112,14 +117,6 @@ def test_gain_by_hand() -> None:
     both = standard + np.clip(np.polyfit(nb[rows], standard[rows], 1)[0], 0, 1) * nb
     place_with = ((both[:5] > both[5]).sum() + 1) / 6
     assert gain == pytest.approx(math.log(5 / 6 + 0.05) - math.log(place_with + 0.05))
-
-
-def test_slope_is_clipped_and_zero_where_nothing_varies() -> None:
-    nb, everyone = np.array([0.0, 1.0, 2.0, 3.0]), np.ones(4, np.bool_)
-    slopes = [place.slope_on_neighbors(values, nb, everyone) for values in (2 * nb + 1, 0.25 * nb, -nb)]
-    assert slopes == pytest.approx([1, 0.25, 0])
-    assert place.slope_on_neighbors(nb, np.ones(4), everyone) == 0
-    assert place.slope_on_neighbors(nb, nb, np.arange(4) < 2) == 0
 
 
 def test_what_cannot_be_used_is_left_as_it_was_and_says_why() -> None:

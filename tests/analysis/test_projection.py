@@ -86,11 +86,8 @@ def test_umap_keeps_groups_apart_can_be_stopped_and_takes_few_rows_equal_ones_is
         positions = umap_2d(groups(n)[0], seed=0)
         assert (positions.shape, positions.dtype) == ((n, 2), np.float32)
         assert len(np.unique(positions, axis=0)) == n
-    for hard in (
-        np.ones((40, 6)),
-        np.concatenate([rng.normal(size=(12, 6)) + 1000 * i for i in range(4)]),
-        np.linspace(0, 1, 50)[:, None],
-    ):
+    islands = np.concatenate([rng.normal(size=(12, 6)) + 1000 * i for i in range(4)])
+    for hard in (np.ones((40, 6)), islands, np.linspace(0, 1, 50)[:, None]):
         assert np.isfinite(umap_2d(hard, seed=0, n_neighbors=5)).all()
 
 

@@ -84,17 +84,21 @@ def test_an_empty_cluster_keeps_its_centroid() -> None:
     assert ends.iterations[0] == 2
 
 
+def golden_of(case: str) -> tuple[dict[str, NDArray[np.float64]], NDArray[np.float64], NDArray[np.bool_]]:
+    """A golden file, its rows with the positives first, and which these are."""
+    golden = dict(np.load(GOLDEN / case))
+    rows = np.concatenate([golden["in_ZP"], golden["in_ZU"]])
+    return golden, rows, np.arange(len(rows)) < len(golden["in_ZP"])
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_equals_the_golden_trajectory_for_each_fixed_seed_row(case: str) -> None:
-    golden = np.load(GOLDEN / case)
-    positives, unlabeled = golden["in_ZP"], golden["in_ZU"]
-    rows = np.concatenate([positives, unlabeled])
-    pinned = np.arange(len(rows)) < len(positives)
-    start = np.stack([np.stack([unlabeled[i], golden["muP0"]]) for i in golden["in_seed_idx"]])
+    golden, rows, pinned = golden_of(case)
+    start = np.stack([np.stack([rows[~pinned][i], golden["muP0"]]) for i in golden["in_seed_idx"]])
     # all seed rows at once: they must not disturb each other
     ends = two_means(measure(rows, spherical=False), pinned, start, spherical=False)
     for s, i in enumerate(golden["in_seed_idx"]):
-        np.testing.assert_array_equal(ends.labels[len(positives) :, s], golden[f"lab_U_seed{i}"])
+        np.testing.assert_array_equal(ends.labels[~pinned, s], golden[f"lab_U_seed{i}"])
         np.testing.assert_allclose(ends.centroids[s, 0], golden[f"muN_seed{i}"], rtol=0, atol=1e-10)
         np.testing.assert_allclose(ends.centroids[s, 1], golden[f"muP_seed{i}"], rtol=0, atol=1e-10)
         assert ends.iterations[s] == golden[f"iters_seed{i}"]
@@ -104,12 +108,9 @@ def test_equals_the_golden_trajectory_for_each_fixed_seed_row(case: str) -> None
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize(("is_pinned", "key"), [(True, "meanU_pinned"), (False, "pseudo")])
 def test_mean_u_equals_the_printed_listing(case: str, is_pinned: bool, key: str) -> None:
-    golden = np.load(GOLDEN / case)
-    rows = np.concatenate([golden["in_ZP"], golden["in_ZU"]])
-    n_positive = len(golden["in_ZP"])
-    is_positive = np.arange(len(rows)) < n_positive
+    golden, rows, is_positive = golden_of(case)
     found = pupl(rows, is_positive, seed=0, seeding="mean_u", spherical=False, is_pinned=is_pinned)
-    np.testing.assert_array_equal(found.labels[n_positive:], golden[f"{key}_lab_U"])
+    np.testing.assert_array_equal(found.labels[~is_positive], golden[f"{key}_lab_U"])
     np.testing.assert_allclose(found.centroids[0], golden[f"{key}_muN"], rtol=0, atol=1e-10)
     np.testing.assert_allclose(found.centroids[1], golden[f"{key}_muP"], rtol=0, atol=1e-10)
     assert found.potential == pytest.approx(float(golden[f"{key}_phi"]), abs=1e-10)
@@ -117,11 +118,9 @@ def test_mean_u_equals_the_printed_listing(case: str, is_pinned: bool, key: str)
 
 @pytest.mark.parametrize("case", CASES)
 def test_draws_with_the_golden_chances_and_keeps_the_lowest_potential(case: str) -> None:
-    golden = np.load(GOLDEN / case)
+    golden, rows, is_positive = golden_of(case)
     distances = ((golden["in_ZU"] - golden["muP0"]) ** 2).sum(axis=1)
     np.testing.assert_allclose(seeding_chances(distances), golden["seed_prob"], rtol=0, atol=1e-12)
-    rows = np.concatenate([golden["in_ZP"], golden["in_ZU"]])
-    is_positive = np.arange(len(rows)) < len(golden["in_ZP"])
     found = pupl(rows, is_positive, seed=0, spherical=False, n_seedings=32)
     assert found.potential <= min(float(golden[f"phi_seed{i}"]) for i in golden["in_seed_idx"]) + 1e-10
 

@@ -81,15 +81,12 @@ def test_neither_a_small_scene_nor_a_chain_of_scenes_joins_two_sensors() -> None
     assert found[0] == found[50] == 0 != found[130]
 
 
-def test_what_is_hidden_does_not_make_a_sensor() -> None:
+def test_what_is_hidden_makes_no_sensor_and_those_without_a_scene_join_the_largest_group() -> None:
     dark = chips()
     dark[N // 2 : N - 22] = 0  # black fill; the 22 that are left look as the others do
     is_visible = dark.any(axis=(1, 2, 3))
     shown = {"post": ["a"] * (N // 2) + ["b"] * (N // 2)}
     assert set(sensors.sensor_groups(dark, shown, SCENES, is_visible).tolist()) == {0}
-
-
-def test_the_largest_group_is_the_first_and_those_without_a_scene_join_it() -> None:
     hazy = chips()
     hazy[:20] = (hazy[:20] * 0.3 + 150).astype(np.uint8)
     shown: dict[str, list[str | None]] = {"post": ["a"] * 20 + ["b"] * 38 + [None] * 2}

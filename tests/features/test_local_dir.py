@@ -20,9 +20,7 @@ from pu_geo.records import FeatureRequest
 
 CPU = torch.device("cpu")
 CONFIG: dict[str, Any] = {
-    "architecture": "vit_tiny_patch16_224",
-    "num_classes": 10,
-    "model_args": {"img_size": 32, "depth": 2, "num_classes": 10},
+    "architecture": "vit_tiny_patch16_224", "num_classes": 10, "model_args": {"img_size": 32, "depth": 2, "num_classes": 10},
     "pretrained_cfg": {
         "input_size": [3, 32, 32], "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4], "classifier": "head", "license": "mit",
         "hf_hub_id": "somebody/something", "url": "https://example.org/weights.pth",
@@ -53,19 +51,13 @@ def _changed(**values: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("config", "words"),
-    [
-        ("{", "no JSON"),
-        ("[1]", "no settings"),
-        (" " * 1_000_001, "more than"),
-        (_changed(architecture="hf-hub:somebody/something"), "no architecture"),
-        (_changed(model_args={"pretrained": True}), "set pretrained"),
-        (_changed(model_args={"img_size": 10**9}), "set img_size"),
-        (_changed(model_args={"depths": [2, 5000]}), "set depths"),
-        (_changed(model_args={"act_layer": "__import__('os')"}), "set act_layer"),
-        (_changed(std=[0, 1, 1]), "mean, std"),
-        (_changed(input_size=[3, 9999, 9999]), "mean, std"),
-    ],
-)
+    [("{", "no JSON"), ("[1]", "no settings"), (" " * 1_000_001, "more than"),
+     (_changed(architecture="hf-hub:somebody/something"), "no architecture"),
+     (_changed(model_args={"pretrained": True}), "set pretrained"), (_changed(model_args={"img_size": 10**9}), "set img_size"),
+     (_changed(model_args={"depths": [2, 5000]}), "set depths"),
+     (_changed(model_args={"act_layer": "__import__('os')"}), "set act_layer"),
+     (_changed(std=[0, 1, 1]), "mean, std"), (_changed(input_size=[3, 9999, 9999]), "mean, std")],
+)  # fmt: skip
 def test_settings_that_a_file_may_not_have_are_refused_before_anything_is_built(
     tmp_path: Path, config: object, words: str
 ) -> None:

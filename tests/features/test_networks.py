@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 import torchvision
+from golden_parts import seeded
 from numpy.typing import NDArray
 from safetensors.torch import load_file, save, save_file
 from torch import Tensor, nn
@@ -45,7 +47,7 @@ def _chips(n: int = 6, n_bands: int = 6) -> NDArray[np.uint8]:
 
 def _fit(weights: Path | str, chips: NDArray[np.uint8] | None = None, **choices: Any) -> NetworkMaker:
     request = FeatureRequest(**{"maker": "resnet18", "weights": str(weights), **choices})
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded()
     return cast(NetworkMaker, bank.fit_maker(request, _chips() if chips is None else chips, generator=generator, device=CPU))
 
 
@@ -179,17 +181,11 @@ def test_chips_and_masks_that_do_not_fit_are_refused(weights: Path) -> None:
 
 @pytest.mark.parametrize(
     ("n_bands", "choices", "words"),
-    [
-        (6, {"pool": "cls"}, "no class token"),
-        (6, {"weights": ""}, "needs a weights file"),
-        (6, {"weights": "nowhere.safetensors"}, "not there"),
-        (6, {"layer": "layer9"}, "no layer 'layer9'.*layer4"),
-        (6, {"size_px": 4000}, "4000 px"),
-        (6, {"dates": "pre"}, "'pre'"),
-        (3, {"dates": "both"}, "post alone"),
-        (4, {"dates": "post"}, "4 bands"),
-    ],
-)
+    [(6, {"pool": "cls"}, "no class token"), (6, {"weights": ""}, "needs a weights file"),
+     (6, {"weights": "nowhere.safetensors"}, "not there"), (6, {"layer": "layer9"}, "no layer 'layer9'.*layer4"),
+     (6, {"size_px": 4000}, "4000 px"), (6, {"dates": "pre"}, "'pre'"), (3, {"dates": "both"}, "post alone"),
+     (4, {"dates": "post"}, "4 bands")],
+)  # fmt: skip
 def test_choices_that_a_network_or_the_chips_have_not_are_refused(
     weights: Path, n_bands: int, choices: dict[str, Any], words: str
 ) -> None:
@@ -216,7 +212,7 @@ def test_files_that_are_no_weights_of_it_are_refused(weights: Path, tmp_path: Pa
 
 
 def test_stored_makers_of_strangers_are_checked() -> None:
-    backbone = new_backbone("small", 3, torch.Generator().manual_seed(0))
+    backbone = new_backbone("small", 3, seeded())
     arrays = {
         f"network.{name}": tensor.numpy() for name, tensor in backbone.state_dict().items() if tensor.is_floating_point()
     }
@@ -274,13 +270,13 @@ def test_footprints_move_with_their_chips(augmentation: AugmentSettings) -> None
     masks = torch.zeros(6, 24, 24, dtype=torch.bool)
     masks[:, 3:11, 5:20] = True
     images = masks[:, None].float().expand(-1, 3, -1, -1) * 255
-    generator = torch.Generator().manual_seed(0)
+    generator = seeded()
     for number in (0, 1, 2):
         image, mask = views._view(images, masks, number, augmentation.geometry, generator)
         assert mask is not None
         assert torch.equal(image[:, 0] > 127.5, mask)
     assert not torch.equal(mask, masks)
-    again = torch.Generator().manual_seed(3)
+    again = seeded(3)
     alone, _ = views._view(images, None, 1, augmentation, again)
     both, _ = views._view(images, masks, 1, augmentation, again.manual_seed(3))
     assert torch.equal(alone, both)  # a footprint changes no draw
@@ -298,14 +294,10 @@ def _torn_chips(n: int = 64) -> NDArray[np.uint8]:
     return (np.concatenate([coarse, post], axis=1) + draw.integers(-9, 9, (n, 6, 16, 16))).astype(np.uint8)
 
 
-def _seeded(number: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(number)
-
-
 def _learned(monkeypatch: pytest.MonkeyPatch, n_epochs: int, **choices: Any) -> NetworkMaker:
     monkeypatch.setattr(self_supervised, "EPOCHS", (n_epochs, n_epochs))
     request = FeatureRequest("self-supervised", **choices)
-    return cast(NetworkMaker, bank.fit_maker(request, _torn_chips(), generator=_seeded(), device=CPU))
+    return cast(NetworkMaker, bank.fit_maker(request, _torn_chips(), generator=seeded(), device=CPU))
 
 
 def _likeness(maker: NetworkMaker) -> float:
@@ -318,48 +310,37 @@ def _likeness(maker: NetworkMaker) -> float:
 
 
 def test_training_makes_views_of_a_chip_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    before, after = (_likeness(_learned(monkeypatch, n)) for n in (1, 40))
-    assert after > before + 0.1
+    before, after = (_learned(monkeypatch, n) for n in (1, 40))
+    assert _likeness(after) > _likeness(before) + 0.1
+    assert after.n_features == 768
+    assert _learned(monkeypatch, 1, dates="diff").n_features == 256
+    facts = after.facts()
+    assert (facts["backbone"], facts["weights_file"], len(facts["weights_sha256"])) == ("small", None, 64)
+    np.testing.assert_array_equal(
+        *(each.transform(_torn_chips(), 2, seed=0, device=CPU) for each in (after, bank.from_state(after.state(), facts)))
+    )
 
 
 def test_the_generator_decides_the_weights() -> None:
     chips, rows = _torn_chips(), np.arange(0, 64, 2)
-    one, same, other = (learn(chips, rows, "both", generator=_seeded(seed), device=CPU, n_epochs=2) for seed in (1, 1, 2))
+    one, same, other = (learn(chips, rows, "both", generator=seeded(seed), device=CPU, n_epochs=2) for seed in (1, 1, 2))
     assert all(torch.equal(one.tensors[name], same.tensors[name]) for name in one.tensors)
     assert not torch.equal(one.tensors["conv1.weight"], other.tensors["conv1.weight"])
     without_odd = chips.copy()
     without_odd[1::2] = 0
-    alone = learn(without_odd, rows, "both", generator=_seeded(1), device=CPU, n_epochs=2)
+    alone = learn(without_odd, rows, "both", generator=seeded(1), device=CPU, n_epochs=2)
     assert torch.equal(one.tensors["conv1.weight"], alone.tensors["conv1.weight"])  # other rows are not learned from
-
-
-@pytest.mark.parametrize("dates", ["both", "diff"])
-def test_what_was_learned_survives_being_stored(monkeypatch: pytest.MonkeyPatch, dates: str) -> None:
-    maker = _learned(monkeypatch, 1, dates=dates)
-    again = bank.from_state(maker.state(), maker.facts())
-    first = maker.transform(_torn_chips(), 2, seed=0, device=CPU)
-    np.testing.assert_array_equal(first, again.transform(_torn_chips(), 2, seed=0, device=CPU))
-    assert maker.n_features == (768 if dates == "both" else 256)
-    facts = maker.facts()
-    assert (facts["backbone"], facts["weights_file"], len(facts["weights_sha256"])) == ("small", None, 64)
 
 
 def test_progress_is_reported_and_cancelling_stops_within_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     reports: list[Mapping[str, object]] = []
-    learn(_torn_chips(), np.arange(64), "post", generator=_seeded(), device=CPU, n_epochs=3, report=reports.append)
+    ask = partial(learn, _torn_chips(), np.arange(64), "post", generator=seeded(), device=CPU, n_epochs=3)
+    ask(report=reports.append)
     assert [(each["done"], each["total"]) for each in reports] == [(64, 192), (128, 192), (192, 192)]
     asked = iter([False, False, False, True])  # the first epoch alone has more operations than that
     monkeypatch.setattr("pu_geo.training.run.SECONDS_BETWEEN_ASKS", 0.0)
     with pytest.raises(JobCancelled):
-        learn(
-            _torn_chips(),
-            np.arange(64),
-            "post",
-            generator=_seeded(),
-            device=CPU,
-            n_epochs=3,
-            is_cancelled=lambda: next(asked),
-        )
+        ask(is_cancelled=lambda: next(asked))
 
 
 def test_a_training_has_some_300_steps_and_needs_two_chips(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,4 +350,4 @@ def test_a_training_has_some_300_steps_and_needs_two_chips(monkeypatch: pytest.M
         with pytest.raises(TrainingError, match="from the chips"):
             _learned(monkeypatch, 1, **choices)
     with pytest.raises(TrainingError, match="there are 1"):
-        learn(_torn_chips(), np.arange(1), "both", generator=_seeded(), device=CPU)
+        learn(_torn_chips(), np.arange(1), "both", generator=seeded(), device=CPU)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 import torch
+from golden_parts import require_refusals
 from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
@@ -48,16 +49,6 @@ def test_features_equal_loop_over_positions_and_fast_numbers_stay_near(monkeypat
     assert float((fast - got).abs().max() / got.mean()) < 0.05
 
 
-def test_a_bank_survives_being_stored_and_chips_of_one_color() -> None:
-    chips = _chips()
-    bank = _bank(chips)
-    views = bank.transform(chips, 2, seed=0, device=CPU)
-    np.testing.assert_array_equal(features.RcfBank.from_state(bank.state()).transform(chips, 2, seed=0, device=CPU), views)
-    assert bank.n_features == 32
-    flat = np.full((5, 3, 16, 16), 7, np.uint8)
-    assert np.isfinite(_bank(flat, 4).transform(flat, 2, seed=0, device=CPU)).all()
-
-
 def test_filters_follow_the_generator_and_not_the_number_of_threads() -> None:
     assert not torch.equal(_bank(_chips(), seed=1).filters, _bank(_chips(), seed=2).filters)
     chips, before, found = np.random.default_rng(1).integers(0, 99, (70, 3, 16, 16), np.uint8), torch.get_num_threads(), []
@@ -93,17 +84,6 @@ def test_progress_is_reported_and_cancelling_stops() -> None:
         bank.transform(chips, 1, seed=0, device=CPU, is_cancelled=lambda: True)
 
 
-def test_wrong_shapes_are_refused() -> None:
-    chips = _chips()
-    bank = _bank(chips)
-    with pytest.raises(ShapeError, match="3, H, W"):
-        bank.transform(_chips(bands=6), 1, seed=0, device=CPU)
-    with pytest.raises(ShapeError, match="float16"):
-        bank.transform(chips, 1, seed=0, device=CPU, out=np.zeros((1, 3, 32), np.float16))
-    with pytest.raises(ShapeError, match="5 px"):
-        _bank(chips[:, :, :4, :4])
-
-
 # The door to all makers of features
 
 
@@ -112,19 +92,22 @@ def test_random_filters_are_a_maker_without_choices() -> None:
     made = makers.fit_maker(FeatureRequest(), chips, generator=torch.Generator().manual_seed(0), device=CPU)
     again = makers.from_state(made.state(), made.facts())
     assert made.kind == made.facts()["kind"] == "rcf"
+    assert made.n_features == 512
     np.testing.assert_array_equal(
         again.transform(chips, 2, seed=0, device=CPU), makers.fit_default(chips).transform(chips, 2, seed=0, device=CPU)
     )
     assert makers.from_state(made.state(), {}).kind == "rcf"  # projects of the first version stored no facts
+    flat = np.full((5, 3, 16, 16), 7, np.uint8)
+    assert np.isfinite(makers.fit_default(flat).transform(flat, 2, seed=0, device=CPU)).all(), "chips of one color"
     for wrong in ({"pool": "cls"}, {"layer": "layer3"}, {"size_px": 64}, {"dates": "diff"}, {"weights": "a.safetensors"}):
         with pytest.raises(TrainingError, match=next(iter(wrong))):
             makers.fit_maker(FeatureRequest(**wrong), chips, generator=torch.Generator(), device=CPU)  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="masks"):
-        made.transform(chips, 1, seed=0, device=CPU, masks=np.ones((40, 20, 20), np.bool_))
-
-
-def test_unknown_makers_are_refused_by_name() -> None:
-    with pytest.raises(TrainingError, match=r"'dinov9'.*rcf"):
-        makers.fit_maker(FeatureRequest("dinov9"), _chips(), generator=torch.Generator(), device=CPU)
-    with pytest.raises(TrainingError, match=r"'5'"):
-        makers.from_state({}, {"kind": 5})
+    bank, generator = _bank(chips), torch.Generator()
+    require_refusals(
+        (ShapeError, "masks", lambda: made.transform(chips, 1, seed=0, device=CPU, masks=np.ones((40, 20, 20), np.bool_))),
+        (ShapeError, "3, H, W", lambda: bank.transform(_chips(bands=6), 1, seed=0, device=CPU)),
+        (ShapeError, "float16", lambda: bank.transform(chips, 1, seed=0, device=CPU, out=np.zeros((1, 3, 32), np.float16))),
+        (ShapeError, "5 px", lambda: _bank(chips[:, :, :4, :4])),
+        (TrainingError, r"'dinov9'.*rcf", lambda: makers.fit_maker(FeatureRequest("dinov9"), chips, generator=generator, device=CPU)),
+        (TrainingError, r"'5'", lambda: makers.from_state({}, {"kind": 5})),
+    )  # fmt: skip

@@ -57,16 +57,13 @@ def test_equals_the_golden_values() -> None:
     golden, z, h = golden_views()
     y = golden["in_Y"]
     values = {
-        "Lu_eq5_bothviews": multi_view_loss(z, h),
-        "Lu_eq5_bothviews_t05": multi_view_loss(z, h, temperature=0.5),
+        "Lu_eq5_bothviews": multi_view_loss(z, h), "Lu_eq5_bothviews_t05": multi_view_loss(z, h, temperature=0.5),
         "Lu_eq4_single_x_is_z1": single_view_loss(z[0], z[1], h[1]),  # X is view 1, Z is view 2
         "g_matrix": log_negative_weights(z[0], h[0], z[1], h[1]).exp(),
-        "Ls_eq7_inclself": supervised_loss(z, y),
-        "Ls_eq7_exclself": supervised_loss(z, y, with_itself=False),
-        "Ls_binary_inclself": supervised_loss(z, y[:, :1]),
-        "Ls_binary_supcon_eq6_inclself": supervised_loss(z, y[:, :1]),
+        "Ls_eq7_inclself": supervised_loss(z, y), "Ls_eq7_exclself": supervised_loss(z, y, with_itself=False),
+        "Ls_binary_inclself": supervised_loss(z, y[:, :1]), "Ls_binary_supcon_eq6_inclself": supervised_loss(z, y[:, :1]),
         "Ls_binary_exclself": supervised_loss(z, y[:, :1], with_itself=False),
-    }
+    }  # fmt: skip
     for key, value in values.items():
         torch.testing.assert_close(value, golden[key], rtol=0, atol=1e-10, msg=lambda m, k=key: f"{k}: {m}")
 
@@ -82,18 +79,6 @@ def test_gradients_equal_the_golden_gradients() -> None:
     assert views.grad is not None
     joined = torch.cat(list(views.grad), dim=1)
     torch.testing.assert_close(joined, golden["Ls_eq7_exclself_grad_s"], rtol=0, atol=1e-7)
-
-
-def test_a_label_that_is_not_known_by_hand() -> None:
-    # S is e1, e1, e2; labels 1?, 11, 01, and of chip 0 label 1 is not known. c = 2.
-    # Label 0: pair (0, 1) has no difference in the one label known of both: sigma 1, f = e; chip 2 differs from chip 0 in
-    # that one label: gamma 2 * 1 / 1 = 2, f = 1: log(1 + 2 / e). Pair (1, 0): sigma 1; gamma of chip 2 is 1: log(1 + 1 / e).
-    # Label 1: chip 0 is in neither set, so no pair has a negative: 0.
-    views = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
-    labels, known = torch.tensor([[1, 0], [1, 1], [0, 1]]), torch.tensor([[1, 0], [1, 1], [1, 1]])
-    first = (math.log(1 + 2 / math.e) + math.log(1 + 1 / math.e)) / 2
-    value = supervised_loss(views, labels, is_known=known, with_itself=False)
-    assert value.item() == pytest.approx(first / 2, abs=1e-12)
 
 
 def test_views_of_several_dates_are_compared_within_each_alone() -> None:
@@ -122,9 +107,6 @@ def test_unsupervised_losses_equal_the_values_worked_out_by_hand() -> None:
     gone = torch.tensor([[True, False], [False, False]])
     by_hand = math.log(1 + g / math.e)
     assert multi_view_loss(views, mapped, is_missing=gone).item() == pytest.approx(by_hand, abs=1e-12)
-
-
-def test_a_pair_far_worse_than_its_negatives_is_still_exact() -> None:
     # Input and own Z are opposite, the other Z is the input; H = (1, 1), so g = (exp(1 - 1 / sqrt 2) + exp(1 + 1 / sqrt 2)) / 2.
     # At temperature 0.1: log(1 + g exp(10) / exp(-10)).
     hidden = torch.tensor([[-1.0, 0.0], [1.0, 0.0]], dtype=torch.float64)
@@ -147,6 +129,15 @@ def test_supervised_loss_equals_the_value_worked_out_by_hand() -> None:
     gone = torch.tensor([[True, False, False]])
     value = supervised_loss(views, labels[:, :1], is_missing=gone)
     assert value.item() == pytest.approx(math.log(1 + 1 / math.e), abs=1e-12)
+    # S is e1, e1, e2; labels 1?, 11, 01, and of chip 0 label 1 is not known. c = 2.
+    # Label 0: pair (0, 1) has no difference in the one label known of both: sigma 1, f = e; chip 2 differs from chip 0 in
+    # that one label: gamma 2 * 1 / 1 = 2, f = 1: log(1 + 2 / e). Pair (1, 0): sigma 1; gamma of chip 2 is 1: log(1 + 1 / e).
+    # Label 1: chip 0 is in neither set, so no pair has a negative: 0.
+    views = torch.tensor([[[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
+    labels, known = torch.tensor([[1, 0], [1, 1], [0, 1]]), torch.tensor([[1, 0], [1, 1], [1, 1]])
+    first = (math.log(1 + 2 / math.e) + math.log(1 + 1 / math.e)) / 2
+    value = supervised_loss(views, labels, is_known=known, with_itself=False)
+    assert value.item() == pytest.approx(first / 2, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", WITH_VIEWS)

@@ -37,13 +37,13 @@ def labeled(function: Callable[..., Any], name: str, **others: Any) -> Callable[
     return ask
 
 
+def labeled_by(name: str) -> dict[str, Callable[[Any], Any]]:
+    return {each.__name__: labeled(each, name) for each in MODULE_OF if name in inspect.signature(each).parameters}
+
+
 # Each takes the labels [B], 1 = positive.
 LABELED: dict[str, Callable[[Any], Any]] = {
-    **{
-        each.__name__: labeled(each, "is_positive")
-        for each in MODULE_OF
-        if "is_positive" in inspect.signature(each).parameters
-    },
+    **labeled_by("is_positive"),
     "start_pseudo_targets": losses.start_pseudo_targets,
     "updated_prototypes": lambda y: losses.updated_prototypes(ONE[:2], ONE, y, momentum=0.9),
     "updated_pseudo_targets": lambda y: losses.updated_pseudo_targets(TARGETS, LOGITS, y, momentum=0.9),
@@ -54,9 +54,7 @@ LABELED: dict[str, Callable[[Any], Any]] = {
     "HeroConLoss": labeled(losses.HeroConLoss(unsupervised_weight=1, supervised_weight=1).forward, "labels"),
 }
 # Each takes class numbers [B].
-OF_CLASSES = {
-    each.__name__: labeled(each, "classes") for each in MODULE_OF if "classes" in inspect.signature(each).parameters
-}
+OF_CLASSES = labeled_by("classes")
 LABELS = torch.tensor([1, 1, 0, 0, 1, 0])
 
 

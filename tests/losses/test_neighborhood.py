@@ -11,16 +11,8 @@ from golden_parts import load_golden, require_refusals, unit_vectors
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
-from pu_geo.losses.neighborhood import (
-    HardNegatives,
-    consistency_loss,
-    draw_mixing,
-    hard_negatives,
-    neighborhood_loss,
-    pair_cross_entropy,
-    pair_targets,
-    supervised_queue_loss,
-)
+from pu_geo.losses import neighborhood as ncl
+from pu_geo.losses.neighborhood import HardNegatives, hard_negatives, neighborhood_loss, pair_cross_entropy, pair_targets
 
 
 def batch(seed: int, b: int = 5, q: int = 9, d: int = 4, dtype: torch.dtype = torch.float64) -> tuple[Tensor, ...]:
@@ -36,7 +28,7 @@ def drawn_hard(seed: int, view1: Tensor, queue: Tensor) -> HardNegatives:
     labeled = unit_vectors(6, view1.shape[1], seed + 50).to(view1.dtype)
     may_mix = (torch.arange(6) + torch.arange(len(view1))[:, None]) % 2 == 0
     may_mix[-1] = False
-    partners, share = draw_mixing(may_mix, 4, generator=torch.Generator().manual_seed(seed))
+    partners, share = ncl.draw_mixing(may_mix, 4, generator=torch.Generator().manual_seed(seed))
     return hard_negatives(view1, queue, labeled, may_mix, partners=partners, easy_share=share, n_hard=3)
 
 
@@ -47,17 +39,14 @@ def test_equals_the_golden_values() -> None:
     every, parts = torch.ones(len(z), len(labeled), dtype=torch.bool), [slice(i, i + 1) for i in range(len(z))]
     hard = hard_negatives(z, 3 * queue, 2 * labeled, every, partners=golden["in_perm"], easy_share=golden["in_mu"], n_hard=2)
     # `in_My` are the classes of `in_M`; -1 stands for an item without one. Logarithms of shares are logits of the same shares.
-    supervised = partial(supervised_queue_loss, queue=queue, queue_classes=known, temperature=tau)
+    supervised = partial(ncl.supervised_queue_loss, queue=queue, queue_classes=known, temperature=tau)
     logits, same = (golden["in_prob"].log(), golden["in_prob_bar"].log()), pair_targets(golden["in_feat"])
     values = {
         "ncl_mean": neighborhood_loss(z, zhat, queue, k=k, self_weight=alpha, temperature=tau),
         "ncl_hng_mean": neighborhood_loss(z, zhat, queue, k=k, self_weight=alpha, temperature=tau, hard=hard),
-        "hng_negatives": hard.vectors,
-        "scl": torch.stack([supervised(z[one], zhat[one], y[one]) for one in parts]),
-        "scl_mean": supervised(z, zhat, y),
-        "bce_pair": pair_cross_entropy(*logits, same),
-        "mse": consistency_loss(*logits),
-    }
+        "scl": torch.stack([supervised(z[one], zhat[one], y[one]) for one in parts]), "scl_mean": supervised(z, zhat, y),
+        "hng_negatives": hard.vectors, "bce_pair": pair_cross_entropy(*logits, same), "mse": ncl.consistency_loss(*logits),
+    }  # fmt: skip
     for name, weight in (("l_self", 1.0), ("l_nbr", 0.0), ("ncl", alpha)):
         for prefix, count in (("", k), ("kfull_", 1000)):
             alone = partial(neighborhood_loss, queue=queue, k=count, self_weight=weight, temperature=tau)
@@ -77,7 +66,7 @@ def test_equals_the_values_worked_out_by_hand() -> None:
     assert neighborhood_loss(view1, view2, queue, k=2, temperature=1).item() == pytest.approx(log_z - 0.4, abs=1e-12)
     # Labeled: own view 0 and the two of class 7, (1, -1): a mean of 0.
     known = torch.tensor([7, -1, 7])
-    loss = supervised_queue_loss(view1, view2, torch.tensor([7]), queue, known, temperature=1)
+    loss = ncl.supervised_queue_loss(view1, view2, torch.tensor([7]), queue, known, temperature=1)
     assert loss.item() == pytest.approx(log_z, abs=1e-12)
     # A hard negative e1 adds e below the fraction and changes no neighbor; the second one is not used.
     hard = HardNegatives(torch.eye(2, dtype=torch.float64)[None], torch.tensor([[True, False]]))
@@ -88,7 +77,7 @@ def test_equals_the_values_worked_out_by_hand() -> None:
     logits = torch.tensor([[math.log(3), 0.0], [0.0, math.log(3)]], dtype=torch.float64)
     same = torch.eye(2, dtype=torch.bool)
     assert pair_cross_entropy(logits, logits, same).item() == pytest.approx(-math.log(10 / 16), abs=1e-12)
-    assert consistency_loss(logits, logits.flip(0)).item() == pytest.approx(1 / 4, abs=1e-12)
+    assert ncl.consistency_loss(logits, logits.flip(0)).item() == pytest.approx(1 / 4, abs=1e-12)
 
 
 def test_gradients_equal_finite_differences_and_memories_get_none() -> None:
@@ -99,9 +88,9 @@ def test_gradients_equal_finite_differences_and_memories_get_none() -> None:
     def losses(first: Tensor, second: Tensor) -> tuple[Tensor, ...]:
         return (
             neighborhood_loss(first, second, queue, k=3, temperature=0.2, hard=hard),
-            supervised_queue_loss(first, second, classes, queue, known, temperature=0.2),
+            ncl.supervised_queue_loss(first, second, classes, queue, known, temperature=0.2),
             pair_cross_entropy(first, second, same),
-            consistency_loss(first, second),
+            ncl.consistency_loss(first, second),
         )
 
     assert torch.autograd.gradcheck(losses, (view1, view2), atol=1e-7, rtol=1e-6)
@@ -115,7 +104,7 @@ def test_an_empty_queue_leaves_the_own_view_alone_and_the_loss_0() -> None:
     view1, view2, queue = batch(0, q=0, dtype=torch.float32)
     empty = torch.zeros(0, dtype=torch.long)
     assert neighborhood_loss(view1, view2, queue, k=3).item() == 0
-    assert supervised_queue_loss(view1, view2, torch.zeros(5, dtype=torch.long), queue, empty).item() == 0
+    assert ncl.supervised_queue_loss(view1, view2, torch.zeros(5, dtype=torch.long), queue, empty).item() == 0
     # With hard negatives there is something to push away from, and the own view has the full weight whatever alpha is.
     hard = HardNegatives(unit_vectors(10, 4, 1).reshape(5, 2, 4).float(), torch.ones(5, 2, dtype=torch.bool))
     first, second = (neighborhood_loss(view1, view2, queue, k=3, self_weight=a, hard=hard) for a in (0.0, 1.0))
@@ -145,7 +134,7 @@ def test_a_mixture_that_cancels_out_is_not_the_hardest() -> None:
 def test_draws_are_decided_by_the_generator_and_stay_among_the_allowed() -> None:
     may_mix = torch.tensor([[True, False, True, False], [False, False, False, True], [False] * 4])
     (partners, share), again, other = (
-        draw_mixing(may_mix, 200, generator=torch.Generator().manual_seed(seed)) for seed in (3, 3, 4)
+        ncl.draw_mixing(may_mix, 200, generator=torch.Generator().manual_seed(seed)) for seed in (3, 3, 4)
     )
     assert torch.equal(torch.stack([partners, share]), torch.stack(again))
     assert not torch.equal(partners, other[0])
@@ -158,7 +147,7 @@ def test_draws_are_decided_by_the_generator_and_stay_among_the_allowed() -> None
 def test_no_labeled_item_means_no_hard_negative() -> None:
     view1, view2, queue = batch(0)
     may_mix, labeled = torch.zeros(5, 0, dtype=torch.bool), torch.zeros(0, 4, dtype=torch.float64)
-    partners, share = draw_mixing(may_mix, 4, generator=torch.Generator())
+    partners, share = ncl.draw_mixing(may_mix, 4, generator=torch.Generator())
     hard = hard_negatives(view1, queue, labeled, may_mix, partners=partners, easy_share=share, n_hard=3)
     assert hard.vectors.shape == (5, 0, 4)
     with_none = neighborhood_loss(view1, view2, queue, k=3, hard=hard)
@@ -190,9 +179,13 @@ def test_refuses_wrong_shapes_and_settings() -> None:
     plain = partial(neighborhood_loss, view1, view2, queue)
     require_refusals(
         (ShapeError, r"\(5, 4\), \(3, 4\)", lambda: neighborhood_loss(view1, view2[:3], queue, k=3)),
-        (ShapeError, "1 or more chips", lambda: consistency_loss(view1[:0], view2[:0])),
+        (ShapeError, "1 or more chips", lambda: ncl.consistency_loss(view1[:0], view2[:0])),
         (ShapeError, r"\[Q, 4\]", lambda: neighborhood_loss(view1, view2, queue[:, :3], k=3)),
-        (ShapeError, r"queue_classes must be \[9\]", lambda: supervised_queue_loss(view1, view2, classes, queue, known[:4])),
+        (
+            ShapeError,
+            r"queue_classes must be \[9\]",
+            lambda: ncl.supervised_queue_loss(view1, view2, classes, queue, known[:4]),
+        ),
         (ShapeError, r"\[5, N, 4\]", lambda: plain(k=3, hard=four)),
         (ShapeError, "same_category", lambda: pair_cross_entropy(view1, view2, torch.ones(5, 4) > 0)),
         (ShapeError, "may_mix", lambda: mix(queue, torch.ones(5, 3) > 0)),

@@ -12,20 +12,10 @@ from golden_parts import load_golden, require_refusals, unit_vectors
 from torch import Tensor
 
 from pu_geo.errors import ShapeError
-from pu_geo.losses.spreadout import (
-    Distance,
-    class_contrastive_loss,
-    nearest_spreadout_loss,
-    parted_rows,
-    positive_contrastive_loss,
-    positive_hinge_loss,
-    spreadout_contrastive_loss,
-    spreadout_loss,
-    spreadout_step,
-)
+from pu_geo.losses import spreadout
+from pu_geo.losses.spreadout import Distance, nearest_spreadout_loss, parted_rows, spreadout_loss, spreadout_step
 
 Regularizer = Callable[[Tensor], Tensor]
-DISTANCES: tuple[Distance, ...] = ("cosine", "dot", "euclid")
 
 
 def vectors(n: int, d: int, seed: int) -> Tensor:
@@ -52,41 +42,28 @@ def smallest_distance(rows: Tensor) -> float:
 
 
 @pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_regularizers_equal_golden_values(distance: Distance) -> None:
+def test_regularizers_and_losses_equal_golden_values(distance: Distance) -> None:
     g = load_golden("fedaws.npz")
     rows, nu, k = g["in_W"], float(g["in_nu"]), int(g["in_k"])
     is_candidate = torch.zeros(len(rows), dtype=torch.bool).index_fill(0, g["in_subset"], True)
-    crowding, nearest = (
-        partial(spreadout_loss, rows, distance=distance),
-        partial(nearest_spreadout_loss, rows, distance=distance),
-    )
+    crowding, nearest = (partial(each, rows, distance=distance) for each in (spreadout_loss, nearest_spreadout_loss))
     pairs = {
-        "reg_sp": crowding(margin=nu),
-        "reg_sp_nu09": crowding(margin=0.9),
-        "reg_top_k2": nearest(k=k),
-        "reg_top_k1": nearest(k=1),
-        "reg_top_kall": nearest(k=len(rows) - 1),
-        "reg_top_kmore": nearest(k=len(rows) + 3),
-        "reg_top_k2_subset": nearest(k=k, is_candidate=is_candidate),
-        "reg_top_k2_euclid": nearest_spreadout_loss(rows, k=k),
+        "reg_sp": crowding(margin=nu), "reg_sp_nu09": crowding(margin=0.9),
+        "reg_top_k2": nearest(k=k), "reg_top_k1": nearest(k=1),
+        "reg_top_kall": nearest(k=len(rows) - 1), "reg_top_kmore": nearest(k=len(rows) + 3),
+        "reg_top_k2_subset": nearest(k=k, is_candidate=is_candidate), "reg_top_k2_euclid": nearest_spreadout_loss(rows, k=k),
         "single_client_reg_sp": spreadout_loss(rows[:1], margin=nu, distance=distance),
         "single_client_reg_top": nearest_spreadout_loss(rows[:1], k=k, distance=distance),
-    }
+    }  # fmt: skip
     for key, value in pairs.items():
         assert value.item() == pytest.approx(float(g[key]), abs=1e-10), key
-
-
-@pytest.mark.parametrize("distance", ["cosine", "dot"])
-def test_losses_equal_golden_values(distance: Distance) -> None:
-    g = load_golden("fedaws.npz")
-    rows, nu = g["in_W"], float(g["in_nu"])
     for i, chips in enumerate(g["in_G"]):
         classes = torch.full((len(chips),), i)
         pairs = {
-            "ccl": class_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
-            "l_sp": spreadout_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
-            "pos_hinge": positive_hinge_loss(chips, rows[i], distance=distance),
-            "pos_ccl": positive_contrastive_loss(chips, rows[i], distance=distance),
+            "ccl": spreadout.class_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
+            "l_sp": spreadout.spreadout_contrastive_loss(chips, rows, classes, margin=nu, distance=distance),
+            "pos_hinge": spreadout.positive_hinge_loss(chips, rows[i], distance=distance),
+            "pos_ccl": spreadout.positive_contrastive_loss(chips, rows[i], distance=distance),
         }
         for key, value in pairs.items():
             torch.testing.assert_close(value, g[key][i], rtol=0, atol=1e-10)
@@ -127,22 +104,6 @@ def test_regularizers_by_hand() -> None:
     only_second = torch.tensor([False, True, False])
     second = nearest_spreadout_loss(rows, k=1, is_candidate=only_second, distance="cosine")
     assert second.item() == pytest.approx(-0.04, abs=1e-12)
-
-
-def test_losses_by_hand() -> None:
-    # Chip at cosines 0.6 and 0.8, class 0, margin 1.1: 0.4^2 + (1.1 - 0.2)^2 = 0.16 + 0.81 = 0.97.
-    # Eq. 17 takes the classes' own distance 1 instead: 0.16 + 0.1^2 = 0.17. Hinge: (0.9 - 0.6)^2 = 0.09; at 1 it is 0.
-    chip, rows = torch.tensor([[0.6, 0.8]], dtype=torch.float64), torch.eye(2, dtype=torch.float64)
-    own = torch.tensor([0])
-    assert class_contrastive_loss(chip, rows, own, margin=1.1).tolist() == pytest.approx([0.97], abs=1e-12)
-    assert spreadout_contrastive_loss(chip, rows, own, margin=1.1).tolist() == pytest.approx([0.17], abs=1e-12)
-    assert positive_contrastive_loss(chip, rows[0]).tolist() == pytest.approx([0.16], abs=1e-12)
-    assert positive_hinge_loss(chip, rows[0]).tolist() == pytest.approx([0.09], abs=1e-12)
-    assert positive_hinge_loss(rows, rows[0]).tolist() == pytest.approx([0, 0.81], abs=1e-12)
-    assert positive_hinge_loss(chip, rows[0], enough=0.7).tolist() == pytest.approx([0.01], abs=1e-12)
-
-
-def test_neighbors_of_equal_distance_are_taken_in_class_order() -> None:
     # Class 0 has 1 and 2 at equal distance; only candidate 2 counts, and it is the second of the two.
     rows = torch.tensor([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     last_only = torch.tensor([False, False, True])
@@ -150,28 +111,28 @@ def test_neighbors_of_equal_distance_are_taken_in_class_order() -> None:
     assert nearest_spreadout_loss(rows, k=2, is_candidate=last_only).item() == pytest.approx(-4, abs=1e-6)
 
 
-@pytest.mark.parametrize(("distance", "push"), [("cosine", 0.0019950), ("euclid", 0.3998334)])
-def test_near_classes_push_each_other_under_the_euclidean_distance_only(distance: Distance, push: float) -> None:
-    # Two classes at angle 0.1, the pair counted twice. Cosine: 4 (1 - cos 0.1) sin 0.1; Euclid: 4 |u - v| = 8 sin 0.05.
-    rows = torch.tensor([[1.0, 0.0], [math.cos(0.1), math.sin(0.1)]], dtype=torch.float64, requires_grad=True)
-    nearest_spreadout_loss(rows, k=1, distance=distance).backward()
-    assert float(rows.grad[0].norm()) == pytest.approx(push, abs=1e-6)
+def test_losses_by_hand() -> None:
+    # Chip at cosines 0.6 and 0.8, class 0, margin 1.1: 0.4^2 + (1.1 - 0.2)^2 = 0.16 + 0.81 = 0.97.
+    # Eq. 17 takes the classes' own distance 1 instead: 0.16 + 0.1^2 = 0.17. Hinge: (0.9 - 0.6)^2 = 0.09; at 1 it is 0.
+    chip, rows = torch.tensor([[0.6, 0.8]], dtype=torch.float64), torch.eye(2, dtype=torch.float64)
+    own = torch.tensor([0])
+    assert spreadout.class_contrastive_loss(chip, rows, own, margin=1.1).tolist() == pytest.approx([0.97], abs=1e-12)
+    assert spreadout.spreadout_contrastive_loss(chip, rows, own, margin=1.1).tolist() == pytest.approx([0.17], abs=1e-12)
+    assert spreadout.positive_contrastive_loss(chip, rows[0]).tolist() == pytest.approx([0.16], abs=1e-12)
+    assert spreadout.positive_hinge_loss(chip, rows[0]).tolist() == pytest.approx([0.09], abs=1e-12)
+    assert spreadout.positive_hinge_loss(rows, rows[0]).tolist() == pytest.approx([0, 0.81], abs=1e-12)
+    assert spreadout.positive_hinge_loss(chip, rows[0], enough=0.7).tolist() == pytest.approx([0.01], abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    "regularizer",
-    [
-        *(partial(spreadout_loss, margin=1.3, distance=distance) for distance in DISTANCES),
-        *(partial(nearest_spreadout_loss, k=k) for k in (1, 2)),
-    ],
-)
-def test_two_identical_class_vectors_part(regularizer: Regularizer) -> None:
-    rows = unit_vectors(3, 4, 0).bfloat16()
-    rows[2] = rows[0]
-    for _ in range(60):
-        rows = spreadout_step(rows, regularizer, weight=1, lr=0.05)
-    assert rows.dtype == torch.bfloat16
-    assert smallest_distance(rows.float()) > 0.7
+def test_two_identical_class_vectors_part() -> None:
+    crowding = [partial(spreadout_loss, margin=1.3, distance=distance) for distance in ("cosine", "dot", "euclid")]
+    for regularizer in (*crowding, *(partial(nearest_spreadout_loss, k=k) for k in (1, 2))):
+        rows = unit_vectors(3, 4, 0).bfloat16()
+        rows[2] = rows[0]
+        for _ in range(60):
+            rows = spreadout_step(rows, regularizer, weight=1, lr=0.05)
+        assert rows.dtype == torch.bfloat16
+        assert smallest_distance(rows.float()) > 0.7, regularizer
 
 
 @pytest.mark.parametrize(("n", "d"), [(2, 2), (40, 3), (6, 16)])
@@ -212,13 +173,17 @@ def test_no_class_and_one_class_have_nothing_to_part(n: int) -> None:
 
 def test_refuses_wrong_shapes_and_settings() -> None:
     rows, chips, classes = vectors(3, 4, 0), vectors(2, 4, 1), torch.tensor([0, 2])
-    of_classes = partial(class_contrastive_loss, chips, rows, margin=1.3)
+    of_classes = partial(spreadout.class_contrastive_loss, chips, rows, margin=1.3)
     require_refusals(
-        (ShapeError, r"\(2, 4\) and \(3, 3\)", lambda: class_contrastive_loss(chips, rows[:, :3], classes, margin=1.3)),
+        (
+            ShapeError,
+            r"\(2, 4\) and \(3, 3\)",
+            lambda: spreadout.class_contrastive_loss(chips, rows[:, :3], classes, margin=1.3),
+        ),
         (ShapeError, r"classes must be \[2\].* \(3,\)", lambda: of_classes(torch.arange(3))),
         (ValueError, "below 3; got 3", lambda: of_classes(torch.tensor([0, 3]))),
         (ValueError, "below 3; got -1", lambda: of_classes(torch.tensor([0, -1]))),
-        (ShapeError, r"own_vector must be \[D\].*\(3, 4\)", lambda: positive_hinge_loss(chips, rows)),
+        (ShapeError, r"own_vector must be \[D\].*\(3, 4\)", lambda: spreadout.positive_hinge_loss(chips, rows)),
         (ShapeError, r"is_candidate must be \[3\]", lambda: nearest_spreadout_loss(rows, k=1, is_candidate=classes > 0)),
         (ShapeError, r"\(4,\)", lambda: spreadout_loss(rows[0], margin=1.3)),
         (ShapeError, r"class_vectors must be \[C, D\]", lambda: parted_rows(rows[0])),

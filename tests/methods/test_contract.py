@@ -290,14 +290,9 @@ MOST: Mapping[tuple[Any, str], int] = {
     (FeatureViews, "draw"): 2,  # what statistics are fitted to, and a batch
     (FeatureExtractor, "forward"): N_VIEWS + 3,  # the last block of an evaluation, and a batch
     (pupl, "_sides"): 2,  # one pass over all chips; another one where a clustering begins
-    (pupl, "k_means"): 1,
-    (discovery, "k_means"): 1,
-    (discovery, "silhouette"): 1,
-    (NeighborGraph, "weights"): 2,
-    (two_readings, "label_propagation"): 1,
-    (propagation, "plain_and_roots"): 1,
-    (consensus_clusters, "k_means"): 1,
-}
+    (pupl, "k_means"): 1, (discovery, "k_means"): 1, (discovery, "silhouette"): 1, (consensus_clusters, "k_means"): 1,
+    (NeighborGraph, "weights"): 2, (two_readings, "label_propagation"): 1, (propagation, "plain_and_roots"): 1,
+}  # fmt: skip
 """What takes long on many chips -> how often it is done between two questions, at most."""
 
 

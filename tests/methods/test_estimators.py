@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import warnings
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,13 @@ TINY = {"epochs": 2, "max_steps": 4, "rounds": 2, "local_steps": 1, "width": 8, 
 every_method = pytest.mark.parametrize("name", NAMES)
 
 
-def tiny(name: str, **others: Any) -> estimators.MethodEstimator:
+def cut_short(name: str, values: Mapping[str, Any] = SHORT, **others: Any) -> estimators.MethodEstimator:
     cls = estimators.ALL[name]
     known = cls.card.settings.__dataclass_fields__
-    return cls(device="cpu", **{key: value for key, value in {**TINY, **others}.items() if key in known})
+    return cls(device="cpu", **{key: int(value) for key, value in values.items() if key in known}, **others)
+
+
+tiny = partial(cut_short, values=TINY)
 
 
 def made_up(n: int = 60, n_views: int = 3) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.bool_]]:
@@ -174,22 +178,19 @@ def test_what_is_predicted_is_what_a_map_flags() -> None:
 REFUSED: list[tuple[str, Any, str]] = [
     ("y", np.array([0.0, 1.0] * 30), "continuous values; labels are bools, or integers 0 and 1. Write y == 1."),
     ("y", np.array([-1, 1] * 30), "y holds -1; .* -1 is no label here; write 0 for not reviewed."),
-    ("y", np.array(["a", "b"] * 30), "labels are bools, or integers 0 and 1"),
+    ("y", np.array(["a", "b"] * 30), "labels are bools, or integers 0 and 1"), ("y", None, "y is None"),
     ("y", [1, 0], "y has 2 labels for 60 chips"),
-    ("y", None, "y is None"),
     ("y", pd.Series([pd.NA, *[1, 0] * 29, 1], dtype="Int64"), "y has no value in row 0"),
-    ("X", np.full((60, 6), np.nan, np.float32), "NaN"),
-    ("X", np.full((60, 6), 1e300), "infinity"),
+    ("X", np.full((60, 6), np.nan, np.float32), "NaN"), ("X", np.full((60, 6), 1e300), "infinity"),
     ("X", np.zeros((60, 3, 16, 16), np.float32), r"float32 chips; chips are uint8 \[N, C, H, W\]"),
-    ("X", np.zeros((3, 60, 6), np.int64), "int64 views"),
-    ("X", np.zeros(60, np.float32), "1D array"),
+    ("X", np.zeros((3, 60, 6), np.int64), "int64 views"), ("X", np.zeros(60, np.float32), "1D array"),
     ("known_negative", [0], "positive in y and in known_negative, too"),
     *(("known_negative", wrong, "known_negative") for wrong in ([60], [-1], [3, 3], ["a"], [[1]], [True] * 5)),
     ("positions", np.zeros((59, 2)), "59 rows for 60 chips"),
     ("positions", ["a"] * 60, r"numbers \[60, 2\], metres"),
     ("positions", np.full((60, 2), np.nan), "60 of 60 positions are not finite"),
     ("positions", np.random.default_rng(0).random((60, 2)) / 100, "must be in metres"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("name", "value", "words"), REFUSED)
@@ -270,9 +271,7 @@ def as_the_app(layout: Layout, model: Any, run_id: str, X: NDArray[Any]) -> None
 def test_scores_are_those_of_a_run_of_the_app(method: str, project: Layout) -> None:
     layout = with_chips(project)
     run_id = trained(layout, method)
-    card = catalog.card(method)
-    short = {name: int(value) for name, value in SHORT.items() if name in card.settings.__dataclass_fields__}
-    model = estimators.ALL[card.estimator](device="cpu", **short)
+    model = cut_short(catalog.card(method).estimator)
     as_the_app(layout, model, run_id, np.load(layout.features("set")))
     assert set(model.warnings_) <= set(facts_of(layout, run_id).warnings)
     assert dict(facts_of(layout, run_id).settings) == {
@@ -284,10 +283,9 @@ def test_scores_are_those_of_a_run_of_the_app(method: str, project: Layout) -> N
     ("name", "settings"), [("NcPU", {}), ("PropagatedRanking", {}), ("CrossEntropy", {"backbone": "small"})]
 )
 def test_chips_give_the_scores_of_a_run_of_the_app(name: str, settings: Any, project_of_the_app: Layout) -> None:
-    layout, card = project_of_the_app, estimators.ALL[name].card
-    run_id = trained(layout, card.name, **settings)
-    short = {key: int(value) for key, value in SHORT.items() if key in card.settings.__dataclass_fields__}
-    as_the_app(layout, estimators.ALL[name](device="cpu", **short, **settings), run_id, np.load(layout.chips("set")))
+    layout = project_of_the_app
+    run_id = trained(layout, estimators.ALL[name].card.name, **settings)
+    as_the_app(layout, cut_short(name, **settings), run_id, np.load(layout.chips("set")))
 
 
 def test_the_ranker_is_that_of_the_app_and_scores_other_chips(project_of_the_app: Layout) -> None:

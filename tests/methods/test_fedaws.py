@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from method_parts import CPU, KINDS, is_same, made_up, made_up_chips
+from method_parts import CPU, KINDS, fitter, is_same, made_up, made_up_chips
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
@@ -21,10 +21,11 @@ from pu_geo.methods.fitting import types_of
 from pu_geo.training.data import ChipImages, FeatureViews, PUData
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import Epoch, MicroBatcher, Training
-from pu_geo.training.network import FeatureExtractor, TrainedModel
+from pu_geo.training.network import FeatureExtractor
 from pu_geo.training.run import Run
 
 SHORT = FedawsSettings(rounds=20, width=32, embedding_dim=16)
+fit = fitter(fedaws.fit, SHORT)
 ONE_STEP = FedawsSettings(width=0, embedding_dim=3, local_steps=1, batch_size=64, weight_decay=0)
 FROM_CHIPS = FedawsSettings(backbone="small", rounds=2, local_steps=2, batch_size=8, embedding_dim=8)
 
@@ -40,10 +41,6 @@ def chip_scene(n: int = 24) -> PUData:
 
 def near(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> bool:
     return all(torch.allclose(first[name], second[name], rtol=0, atol=1e-6) for name in first)
-
-
-def fit(data: PUData, settings: FedawsSettings = SHORT, seed: int = 0, **others: object) -> TrainedModel:
-    return fedaws.fit(data, settings, Run(CPU, seed, **others))  # type: ignore[arg-type]
 
 
 def linear_embedder(seed: int = 0, n_in: int = 4, n_out: int = 3) -> Embedder:

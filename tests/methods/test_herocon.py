@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from method_parts import CPU, made_up, made_up_chips
+from method_parts import CPU, fitter, made_up, made_up_chips
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -23,6 +23,7 @@ from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
 SMALL = HeroconSettings(epochs=15, batch_size=64, embedding_dim=16, weight_decay=0.01)
+fit = fitter(herocon.fit, SMALL)
 BRIEF = replace(SMALL, epochs=1)
 CHIPS = HeroconSettings(
     backbone="small", epochs=2, batch_size=16, embedding_dim=8, optimizer="adamw", lr=1e-3, weight_decay=0.01
@@ -42,10 +43,6 @@ def made_chips(n: int = 48) -> PUData:
     data = made_up_chips(n)
     data.inputs.array[::4, :3] = 0
     return data
-
-
-def fit(data: PUData, settings: HeroconSettings = SMALL, seed: int = 0, **run: object) -> TrainedModel:
-    return herocon.fit(data, settings, Run(CPU, seed, **run))  # type: ignore[arg-type]
 
 
 def new_learner(data: PUData, settings: HeroconSettings) -> herocon.Learner:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from method_parts import CPU, is_same
+from method_parts import CPU, fitter, is_same
 from numpy.typing import NDArray
 
 from pu_geo.analysis import metrics
@@ -25,6 +25,7 @@ from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
 SMALL = HeroconSettings(epochs=25, batch_size=32, embedding_dim=8, weight_decay=0.1)
+fit = fitter(herocon.fit, SMALL)
 CHIPS = HeroconSettings(
     backbone="small", epochs=2, batch_size=16, embedding_dim=8, optimizer="adamw", lr=3e-3, weight_decay=0.01
 )
@@ -68,10 +69,6 @@ def made_chips(n: int = 40) -> tuple[PUData, NDArray[np.bool_]]:
     gone[2, ::3] = True
     data = PUData(ChipImages(chips), known >= 1, np.zeros(n, np.bool_), known, views=BANDS, is_missing=gone)
     return data, truth
-
-
-def fit(data: PUData, settings: HeroconSettings = SMALL, **run: object) -> TrainedModel:
-    return herocon.fit(data, settings, Run(CPU, 0, **run))  # type: ignore[arg-type]
 
 
 def learner_of(data: PUData, settings: HeroconSettings) -> tuple[herocon.Learner, herocon.Labels]:

@@ -6,22 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from method_parts import CPU, made_up
+from method_parts import fitter, made_up
 
 from pu_geo.analysis import metrics
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog, ncpu
 from pu_geo.methods.cards.ncpu import NcpuSettings
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.training.data import PUData
-from pu_geo.training.network import TrainedModel
-from pu_geo.training.run import Run
 
 SHORT = NcpuSettings(epochs=12, warmup_epochs=2, batch_size=64, embedding_dim=16, lr=0.02)
-
-
-def _fit(data: PUData, settings: NcpuSettings = SHORT, seed: int = 0) -> TrainedModel:
-    return ncpu.fit(data, settings, Run(device=CPU, seed=seed))
+_fit = fitter(ncpu.fit, SHORT)
 
 
 def test_hidden_damage_is_found_by_the_released_variant_and_where_damage_is_rare() -> None:

@@ -20,14 +20,8 @@ def started() -> Iterator[Any]:
     need_extra("scale")
     from distributed import LocalCluster
 
-    with LocalCluster(
-        n_workers=2,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        scheduler_port=0,
-        dashboard_address="127.0.0.1:0",
-    ) as cluster:
+    how = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "host": "127.0.0.1", "scheduler_port": 0}
+    with LocalCluster(**how, dashboard_address="127.0.0.1:0") as cluster:
         yield cluster
 
 

@@ -15,18 +15,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scale_parts as parts
 import torch
-from scale_parts import (
-    REQUEST,
-    N,
-    clicking,
-    many_chips,
-    of_kind,
-    on_first_shard,
-    sha256_of_features,
-    stored_clicks,
-    wait_for,
-)
+from scale_parts import REQUEST, N, many_chips, of_kind, sha256_of_features, wait_for
 from small_parts import job_of
 
 from pu_geo import jobs
@@ -93,18 +84,18 @@ def test_workers_that_are_killed_while_people_click_lose_running_shards_alone(
     layout: Layout, expected: str, started: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, pids = layout.jobs / "job", {nanny.pid for nanny in started.workers.values()}
-    with clicking(layout, [f"b{i}" for i in range(N)]) as clicked:
+    with parts.clicking(layout, [f"b{i}" for i in range(N)]) as clicked:
 
         def end_all_workers() -> None:
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
             wait_for(lambda: len(clicked) > 3)
 
-        on_first_shard(monkeypatch, end_all_workers)
+        parts.on_first_shard(monkeypatch, end_all_workers)
         found = features(job_of(layout), request=REQUEST, cluster=str(started.scheduler_address))
     assert sha256_of_features(layout, str(found["name"])) == expected
     assert {event["pid"] for event in of_kind(folder, "shard")} - pids  # workers that came after
-    assert stored_clicks(layout) == clicked
+    assert parts.stored_clicks(layout) == clicked
 
 
 @on_a_cluster
@@ -136,7 +127,7 @@ def test_a_scheduler_that_is_killed_ends_the_job_in_words_and_nothing_is_done_tw
     for is_killed in (True, False):
         with of_its_own(tmp_path) as (scheduler, address), monkeypatch.context() as patch:
             if is_killed:
-                on_first_shard(patch, scheduler.kill)
+                parts.on_first_shard(patch, scheduler.kill)
                 with pytest.raises(JobError, match="scheduler is gone"):
                     features(job_of(layout), request=REQUEST, cluster=address)
             else:

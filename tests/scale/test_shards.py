@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -208,12 +209,9 @@ def test_a_failed_job_names_what_the_card_and_the_command_line_offer(
         pass
 
     monkeypatch.setattr(shards, "_VISIBLE_S", 0.0)
+    ended = [{"status": "error", "exception": error} for error in (KilledWorker, ImportError)]
     for fail in (
-        lambda: shards._record(SimpleNamespace(status="cancelled")),
-        *(
-            lambda error=error: shards._record(SimpleNamespace(status="error", exception=error))
-            for error in (KilledWorker, ImportError)
-        ),
+        *(partial(shards._record, SimpleNamespace(**each)) for each in ({"status": "cancelled"}, *ended)),
         lambda: shards._fresh(job_folder, shards.Shard(0, 4, {}), {"sha256": "0" * 64, "host": "node-1"}),
     ):
         with pytest.raises(JobError) as caught:

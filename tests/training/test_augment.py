@@ -8,25 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from golden_parts import seeded
 from torch import Tensor
 from torchvision.transforms.v2 import functional as torchvision_functional
 
 from pu_geo.errors import ShapeError
 from pu_geo.training import augment
 
-BLURRED = replace(augment.NATURAL, blur=0.5)
 PRESETS = {
-    "aerial": augment.AERIAL,
-    "weak aerial": augment.WEAK_AERIAL,
-    "natural": augment.NATURAL,
-    "weak natural": augment.WEAK_NATURAL,
-    "blurred": BLURRED,
-}
+    "aerial": augment.AERIAL, "weak aerial": augment.WEAK_AERIAL, "natural": augment.NATURAL,
+    "weak natural": augment.WEAK_NATURAL, "blurred": replace(augment.NATURAL, blur=0.5),
+}  # fmt: skip
 every_preset = pytest.mark.parametrize("settings", PRESETS.values(), ids=PRESETS.keys())
-
-
-def seeded(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def pictures(n: int, bands: int = 3, size: int = 16, seed: int = 0) -> Tensor:

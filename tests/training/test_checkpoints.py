@@ -53,11 +53,9 @@ def test_each_number_of_processes_is_kept_from_stage_to_stage_and_to_the_end(tmp
 
 
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "cut": lambda content: content[:-20],
+    "cut": lambda content: content[:-20], "digest": lambda content: bytes(32) + content[32:], "empty": lambda _: b"",
     "bit": lambda content: content[:1000] + bytes([content[1000] ^ 1]) + content[1001:],
-    "digest": lambda content: bytes(32) + content[32:],
-    "empty": lambda _: b"",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, "gone"])

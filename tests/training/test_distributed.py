@@ -9,19 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ranks_parts as ranks
 import torch
-from ranks_parts import (
-    CPU,
-    LOSSES,
-    batch_norm_of_images,
-    chips,
-    exchanged,
-    features,
-    loss_and_gradients,
-    on_ranks,
-    trained,
-    two_heads,
-)
+from ranks_parts import CPU, LOSSES, chips, features, on_ranks, trained
 from torch import Tensor
 
 from pu_geo.errors import TrainingError
@@ -82,8 +72,8 @@ def require_one_training(name: str, first: Mapping[str, Any], second: Mapping[st
 @pytest.mark.ci
 @pytest.mark.slow
 def test_two_processes_exchange_rows_and_do_what_one_does_with_the_batch_of_both(tmp_path: Path) -> None:
-    losses = {name: partial(loss_and_gradients, loss=name) for name in LOSSES}
-    works = {"exchanged": exchanged, "batch norm": batch_norm_of_images, "ncpu": work_of("ncpu"), **losses}
+    losses = {name: partial(ranks.loss_and_gradients, loss=name) for name in LOSSES}
+    works = {"exchanged": ranks.exchanged, "batch norm": ranks.batch_norm_of_images, "ncpu": work_of("ncpu"), **losses}
     of_two = on_ranks(works, tmp_path / "ranks")
     for found in of_two["exchanged"]:
         assert found["rows"].tolist() == [[0, 1], [2, 3], [4, 5]]
@@ -155,4 +145,4 @@ def test_shares_deal_every_chip_out_once_and_evenly_and_are_not_cut() -> None:
     own = torch.ones(3, 2)  # one process exchanges nothing and gets back what it gave
     assert ALONE.gather(own, 3) is own
     assert (ALONE.agree(0.1), ALONE.share(7)) == (0.1, slice(0, 7))
-    ALONE.sum_gradients(two_heads()[0])
+    ALONE.sum_gradients(ranks.two_heads()[0])

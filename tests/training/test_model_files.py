@@ -114,16 +114,11 @@ def test_claims_of_weights_that_cannot_be_are_refused(name: str, tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [
-        ({"format": "resnet"}, "its format is 'resnet'"),
-        ({"format_version": True}, "version True of the format"),
-        ({"settings": []}, "without a proper 'settings'"),
-        ({"sha256": "0" * 64}, "another sha256"),
-        ({"tensors": {"a": {"shape": [16], "dtype": "float32"}}}, "does not hold the tensors"),
-        ({"more": [[[[[[[1]]]]]]]}, "nested more than"),
-        ({"more": "x" * 1_000_001}, "which is too large"),
-    ],
-)
+    [({"format": "resnet"}, "its format is 'resnet'"), ({"format_version": True}, "version True of the format"),
+     ({"settings": []}, "without a proper 'settings'"), ({"sha256": "0" * 64}, "another sha256"),
+     ({"tensors": {"a": {"shape": [16], "dtype": "float32"}}}, "does not hold the tensors"),
+     ({"more": [[[[[[[1]]]]]]]}, "nested more than"), ({"more": "x" * 1_000_001}, "which is too large")],
+)  # fmt: skip
 def test_a_card_that_does_not_fit_is_refused(change: dict[str, Any], words: str, tmp_path: Path) -> None:
     weights = some_weights()
     assert words in words_of(packed(tmp_path / "m.zip", card_of(weights, **change), weights))
@@ -131,14 +126,9 @@ def test_a_card_that_does_not_fit_is_refused(change: dict[str, Any], words: str,
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        (b'{"a": {"b": 2, "b": 3}}', "names 'b' twice"),
-        (b"[1]", "no JSON object"),
-        (b'{"a": 1e999}', "Out of range float"),
-        (b'{"a": "\\ud800"}', "surrogates not allowed"),
-        (b'{"a": "\xff"}', "is no JSON that can be read"),
-    ],
-)
+    [(b'{"a": {"b": 2, "b": 3}}', "names 'b' twice"), (b"[1]", "no JSON object"), (b'{"a": 1e999}', "Out of range float"),
+     (b'{"a": "\\ud800"}', "surrogates not allowed"), (b'{"a": "\xff"}', "is no JSON that can be read")],
+)  # fmt: skip
 def test_json_that_can_mean_two_things_is_refused(text: bytes, words: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=words):
         model_files.parse_object(text)

@@ -51,10 +51,8 @@ def strata_by_hand(checks: list[list[int]], sizes: list[int]) -> tuple[Audit, An
 
 
 def bounds(figure: Estimate) -> tuple[float, float, float]:
-    assert figure.value is not None
-    assert figure.low is not None
-    assert figure.high is not None
-    return figure.low, figure.value, figure.high
+    assert None not in (figure.low, figure.value, figure.high)
+    return figure.low, figure.value, figure.high  # type: ignore[return-value]
 
 
 def test_strata_are_denser_at_the_top_and_longer_samples_contain_shorter_ones() -> None:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from golden_parts import seeded
 from method_parts import CPU
 
 from pu_geo.errors import JobCancelled, ShapeError
@@ -17,10 +18,6 @@ from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.run import Run
 
 SHORT = NclSettings(epochs=2, max_steps=4, n_new=3, width=16, embedding_dim=8, batch_size=20)
-
-
-def generator(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def said(truth: np.ndarray, seed: int, sure: float = 3.0) -> np.ndarray:
@@ -44,15 +41,15 @@ def test_groups_come_by_size_and_the_draw_is_repeatable(monkeypatch: pytest.Monk
     draw = np.random.default_rng(0)
     points = np.concatenate([draw.normal(at, 0.1, (n, 2)) for at, n in ((0, 5), (5, 30), (9, 12))])
     before = torch.get_rng_state()
-    groups = consensus_clusters.sort_into_groups(points, 3, generator())
+    groups = consensus_clusters.sort_into_groups(points, 3, seeded())
     assert np.bincount(groups).tolist() == [30, 12, 5]
-    np.testing.assert_array_equal(groups, consensus_clusters.sort_into_groups(points, 3, generator()))
+    np.testing.assert_array_equal(groups, consensus_clusters.sort_into_groups(points, 3, seeded()))
     assert torch.equal(before, torch.get_rng_state())
-    assert set(consensus_clusters.sort_into_groups(np.ones((6, 2)), 3, generator()).tolist()) == {0}
-    assert sorted(consensus_clusters.sort_into_groups(np.eye(5), 6, generator()).tolist()) == [0, 1, 2, 3, 4]
+    assert set(consensus_clusters.sort_into_groups(np.ones((6, 2)), 3, seeded()).tolist()) == {0}
+    assert sorted(consensus_clusters.sort_into_groups(np.eye(5), 6, seeded()).tolist()) == [0, 1, 2, 3, 4]
     monkeypatch.setattr(consensus_clusters, "MOST_ROWS", 40)  # many rows are sorted by some of them
     points = np.concatenate([np.full((60, 2), 0.0), np.full((40, 2), 4.0)])
-    assert consensus_clusters.sort_into_groups(points, 2, generator()).tolist() == [0] * 60 + [1] * 40
+    assert consensus_clusters.sort_into_groups(points, 2, seeded()).tolist() == [0] * 60 + [1] * 40
 
 
 def test_memberships_and_embeddings_are_those_of_the_trained_model() -> None:
@@ -73,12 +70,12 @@ def test_memberships_and_embeddings_are_those_of_the_trained_model() -> None:
 
 def test_clicks_of_each_class_are_dealt_out_evenly() -> None:
     classes = np.array([-1] * 5 + [0] * 7 + [1] * 2 + [2] * 3)
-    part = consensus_clusters.held_out_parts(classes, 3, generator())
+    part = consensus_clusters.held_out_parts(classes, 3, seeded())
     assert (part[classes == -1] == -1).all()
     assert sorted(np.bincount(part[classes == 0])) == [2, 2, 3]
     assert (part[classes == 1] == -1).all()  # of two clicks, one part of three would be empty
     assert sorted(part[classes == 2]) == [0, 1, 2]
-    assert (consensus_clusters.held_out_parts(classes, 1, generator()) == -1).all()
+    assert (consensus_clusters.held_out_parts(classes, 1, seeded()) == -1).all()
 
 
 @pytest.mark.parametrize("better", [consensus_clusters.EMBEDDINGS, consensus_clusters.MEMBERSHIPS])
@@ -115,15 +112,12 @@ def blobs(n_blobs: int) -> np.ndarray:
     return np.eye(8)[truth] + 0.15 * np.random.default_rng(0).normal(size=(len(truth), 8))
 
 
-def test_shares_by_hand() -> None:
+def test_shares_by_hand_and_central_chips_are_the_nearest_members() -> None:
     # 4 chips, 1 positive: the average is 1/4. Cluster 0 holds the positive and half of another chip: (1 + 2/4) / (1.5 + 2).
     # Cluster 1 holds 2.5 others: (0 + 2/4) / (2.5 + 2). Cluster 2 is empty and gets the average.
     members = np.array([[1, 0, 0], [0.5, 0.5, 0], [0, 1, 0], [0, 1, 0]])
     shares = cluster_shares(members, np.array([True, False, False, False]), 2.0)
     np.testing.assert_allclose(shares, [1.5 / 3.5, 0.5 / 4.5, 0.25], rtol=1e-12)
-
-
-def test_central_chips_are_the_nearest_members() -> None:
     angles = np.array([0.0, 0.1, 0.5, 3.0, 3.1, 1.0])
     embeddings = np.stack([np.cos(angles), np.sin(angles)], 1)
     found = central_chips(embeddings, np.array([0, 0, 0, 1, 1, -1]), 3, most=2)
@@ -134,17 +128,17 @@ def test_central_chips_are_the_nearest_members() -> None:
 
 @pytest.mark.parametrize("n_blobs", [2, 6])
 def test_counts_clusters_that_are_there(n_blobs: int) -> None:
-    found = suggested_number(blobs(n_blobs), range(2, 9), generator())
+    found = suggested_number(blobs(n_blobs), range(2, 9), seeded())
     assert found.number == n_blobs
     assert list(found.silhouettes) == list(range(2, 9))
     assert found.silhouettes[n_blobs] == max(found.silhouettes.values()) > 0.5
-    coinciding = suggested_number(np.ones((6, 3)), (2, 3), generator())
+    coinciding = suggested_number(np.ones((6, 3)), (2, 3), seeded())
     assert (coinciding.number, coinciding.silhouettes) == (2, {2: 0.0, 3: 0.0})
 
 
 @pytest.mark.parametrize("candidates", [(), (1, 2), (2, 6), (0,)])
 def test_refuses_numbers_that_cannot_be(candidates: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"2\.\.5"):
-        suggested_number(np.eye(6), candidates, generator())
+        suggested_number(np.eye(6), candidates, seeded())
     with pytest.raises(ShapeError, match="M, D"):
-        suggested_number(np.ones(6), (2,), generator())
+        suggested_number(np.ones(6), (2,), seeded())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 import torch
-from method_parts import CPU
+from method_parts import CPU, fitter
 from method_parts import KINDS as NAMES
 from numpy.typing import NDArray
 from sklearn.metrics import normalized_mutual_info_score, roc_auc_score
@@ -26,6 +26,7 @@ from pu_geo.training.run import Run
 SMALL = NclSettings(
     n_new=4, epochs=15, batch_size=64, lr=0.01, width=32, embedding_dim=16, queue_size=200, n_easy=8, n_hard=4
 )
+fit = fitter(ncl.fit, SMALL)
 
 
 def made_up(seed: int = 0, n: int = 200, known: str = "one") -> tuple[PUData, NDArray[np.int64]]:
@@ -39,10 +40,6 @@ def made_up(seed: int = 0, n: int = 200, known: str = "one") -> tuple[PUData, ND
     if known == "two":
         classes[np.flatnonzero(kinds == 0)[:10]] = 0
     return PUData(FeatureViews(views.astype(np.float16)), classes >= 1, np.zeros(n, np.bool_), classes, NAMES), kinds
-
-
-def fit(data: PUData, settings: NclSettings = SMALL, seed: int = 0, **run: object) -> TrainedModel:
-    return ncl.fit(data, settings, Run(CPU, seed, **run))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module", params=["one", "two"])
