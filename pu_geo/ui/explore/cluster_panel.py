@@ -17,7 +17,7 @@ from pu_geo.explore.clusters import Cluster, Inspected
 from pu_geo.jobs.actions import limits
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
-from pu_geo.ui.components import job_card
+from pu_geo.ui.components import figures, job_card
 from pu_geo.ui.explore import texts
 
 _CHIP_PX, _N_CHIPS = 64, 8
@@ -82,8 +82,7 @@ def _inspected(layout: Layout, run_id: str, found: Inspected) -> None:
         _two_means(found)
     chosen = _table(found)
     _one(layout, run_id, found, chosen)
-    figure = map_of(*clusters.on_map(layout, found, chosen.name))
-    st.plotly_chart(figure, key="cluster-map", config={"displaylogo": False, "scrollZoom": True})
+    figures.draw_map(map_of(*clusters.on_map(layout, found, chosen.name)), "cluster-map")
 
 
 def _two_means(found: Inspected) -> None:
@@ -216,18 +215,13 @@ def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> 
 
 
 COLOR, OTHERS = "#CC79A7", "#C8C8C8"
-_MANY = 5000
 
 
 def map_of(own: NDArray[np.float32], others: NDArray[np.float32]) -> go.Figure:
     """Draw buildings as dots in grid pixels, y down."""
-    figure = go.Figure()
-    size = 3 if len(own) + len(others) > _MANY else 6
-    for name, xy, color in ((texts.OTHER_BUILDINGS, others, OTHERS), (texts.THIS_CLUSTER, own, COLOR)):
-        marker = {"size": size, "color": color}
-        figure.add_scattergl(x=xy[:, 0], y=xy[:, 1], mode="markers", name=name, hoverinfo="skip", marker=marker)
-    figure.update_layout(
-        height=300, margin={"l": 0, "r": 0, "t": 8, "b": 0}, dragmode="pan", xaxis={"visible": False},
-        yaxis={"visible": False, "autorange": "reversed", "scaleanchor": "x"}, legend={"orientation": "h"},
-    )  # fmt: skip
-    return figure
+    return figures.dots(
+        [
+            {"x": xy[:, 0], "y": xy[:, 1], "name": name, "hoverinfo": "skip", "marker_color": color}
+            for name, xy, color in ((texts.OTHER_BUILDINGS, others, OTHERS), (texts.THIS_CLUSTER, own, COLOR))
+        ]
+    )
