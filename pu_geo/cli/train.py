@@ -218,19 +218,13 @@ def compare(
 )
 def _compared_words(layout: Layout, result: Mapping[str, Any]) -> str:
     found = feature_comparison.Comparison.from_json(result)
-    lines = [*_columns(feature_comparison.table(found)), *feature_comparison.verdict_words(found)]
+    import pandas as pd
+
+    table = pd.DataFrame(feature_comparison.table(found)).to_string(index=False, justify="left")
+    lines = [table, *feature_comparison.verdict_words(found)]
     if proposed := feature_comparison.proposed(layout, found):
         lines.append(f"Use it: `pu-geo features {layout.folder} --use {proposed}`.")
     return "\n".join([*lines, feature_comparison.how_made(found)])
-
-
-def _columns(rows: list[dict[str, str]]) -> list[str]:
-    """Return rows of a table as lines, below one with the names of its columns."""
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
-    return [
-        "  ".join(row[name].ljust(widths[name]) for name in widths).rstrip()
-        for row in [{name: name for name in widths}, *rows]
-    ]
 
 
 model = Screen("Train", group="model ")
@@ -311,14 +305,11 @@ def benchmark(
         only=only, overrides=overrides, kept=Path(keep) if keep else None,
         echo=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
-    command = ["pu-geo", "benchmark", table, "--data", "FILES", "--seeds", str(seeds), "--preset", preset]  # files differ
-    command += ["--methods", methods] if methods else []
-    command += ["--only", only] if only else []
+    given = {"--seeds": [str(seeds)], "--preset": [preset], "--methods": [methods], "--only": [only], "--set": settings}
     if table == PROJECT_TABLE:
-        command += ["--field", field, "--clicks", clicks]
-    for flag, values in (("--positive", positive), ("--exclude", exclude), ("--set", settings)):
-        if table == PROJECT_TABLE or flag == "--set":
-            command += [word for value in values for word in (flag, value)]
+        given |= {"--field": [field], "--clicks": [clicks], "--positive": positive, "--exclude": exclude}
+    command = ["pu-geo", "benchmark", table, "--data", "FILES"]  # files differ
+    command += [word for flag, values in given.items() for value in values if value for word in (flag, value)]
     text = benchmark.as_markdown(chosen, outcomes, shlex.join(command), not overrides)
     if out:
         write_export(Path(out), [text.encode()])

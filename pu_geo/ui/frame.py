@@ -307,7 +307,7 @@ def _draw_project(summary: projects.Summary | None) -> None:
             name = summary.name if summary is not None and other.folder == here else projects.card(other).name
             press(
                 plain(name),
-                partial(_switch, other),
+                partial(open_project, str(other.folder)),
                 key=f"switch-{projects.token_of(other)}",
                 type="tertiary",
                 disabled=other.folder == here,
@@ -316,10 +316,6 @@ def _draw_project(summary: projects.Summary | None) -> None:
         link("project", texts.MANAGE_PROJECTS)
     if summary is not None:
         st.caption(texts.counts(summary.n_buildings, summary.units.several, summary.n_positive))
-
-
-def _switch(layout: Layout) -> None:
-    open_project(str(layout.folder))
 
 
 def _draw_steps(pages: Mapping[str, StreamlitPage], summary: projects.Summary | None) -> None:

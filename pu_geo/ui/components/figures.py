@@ -10,7 +10,8 @@ import streamlit as st
 
 BLUE, RED = "#0B6E99", "#D55E00"
 _STYLES = (  # lines differ by more than color
-    (BLUE, "solid"), (RED, "dot"), ("#009E73", "dash"), ("#8F4A86", "dashdot"), ("#B97A00", "longdash"), ("#6B6B6B", "longdashdot"),
+    (BLUE, "solid"), (RED, "dot"), ("#009E73", "dash"), ("#8F4A86", "dashdot"), ("#B97A00", "longdash"),
+    ("#6B6B6B", "longdashdot"),
 )  # fmt: skip
 SHARES = {"range": [0, 1.02], "dtick": 0.25, "tickmode": "linear", "tickformat": ".0%"}
 """An axis of shares."""

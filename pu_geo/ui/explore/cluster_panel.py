@@ -86,7 +86,7 @@ def _inspected(layout: Layout, run_id: str, found: Inspected) -> None:
 
 
 def _two_means(found: Inspected) -> None:
-    """Draw what is known of two means: the orientation check, the potential, and how single seeds ended."""
+    """Draw what is known of two means: the orientation check, and the potential."""
     if found.is_oriented is False:
         st.error(texts.NOT_ORIENTED)
     elif found.is_oriented:
@@ -94,17 +94,8 @@ def _two_means(found: Inspected) -> None:
     if found.n_near is not None and found.n_kept:
         later = texts.LATER_ONES.format(n=found.n_later) if found.n_later else ""
         st.caption(texts.KEPT.format(kept=found.n_kept, near=found.n_near, later=later))
-    if not found.seeds:
-        st.caption(texts.AS_STORED)
-        return
-    percent = partial(st.column_config.NumberColumn, format="percent")
-    with st.expander(texts.POTENTIAL.format(potential=found.potential, n=len(found.seeds))):
-        st.dataframe(
-            list(found.seeds), hide_index=True, column_config={
-                "potential": st.column_config.NumberColumn(format="%.4g"), **texts.SEED_COLUMNS,
-                **{name: percent(texts.SEED_COLUMNS[name]) for name in ("share", "agrees")},
-            },
-        )  # fmt: skip
+    if found.potential is not None:
+        st.caption(texts.POTENTIAL.format(potential=found.potential))
 
 
 def _table(found: Inspected) -> Cluster:

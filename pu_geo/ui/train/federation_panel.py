@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo import wording
@@ -24,8 +23,6 @@ from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker, job_card
 from pu_geo.ui.train import texts
 
-_HEIGHT_PX = 230
-_COSINES = [[0.0, "#0072B2"], [0.5, "#E6E6E6"], [1.0, "#D55E00"]]
 _MOST_LINES, _MOST_TROUBLES = 300, 5
 _SECONDS_BETWEEN_READS = 2.0
 _MAX_MB = 1
@@ -282,19 +279,9 @@ def _request(layout: Layout, now: Federation, path: str) -> None:
 
 def _cosines(now: Federation) -> None:
     """Draw the cosines of the class vectors: far below 1 between two classes means that they are kept from each other."""
-    names = list(now.agreement.classes)
-    figure = go.Figure(
-        go.Heatmap(
-            z=now.cosines, x=names, y=names, zmin=-1, zmax=1, colorscale=_COSINES, xgap=2, ygap=2, showscale=False,
-            text=[[f"{value:.2f}" for value in row] for row in now.cosines], texttemplate="%{text}",
-            hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>",
-        )
-    )  # fmt: skip
-    figure.update_layout(yaxis={"autorange": "reversed", "type": "category"}, xaxis={"type": "category"})
-    st.caption(texts.COSINES)  # a title of the figure would be cut where it is narrow
-    figure.update_layout(height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 8, "b": 0})
-    key = f"cosines-{now.id}"
-    st.plotly_chart(figure, key=key, config={"displayModeBar": False}, theme="streamlit", alt=texts.COSINES_ALT)
+    st.caption(texts.COSINES)
+    rows = zip(now.agreement.classes, now.cosines or (), strict=True)
+    st.dataframe([{"": name, **dict(zip(now.agreement.classes, row, strict=True))} for name, row in rows], hide_index=True)
 
 
 def _score(layout: Layout, shown: Federation) -> None:

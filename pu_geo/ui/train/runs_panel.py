@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import plotly.graph_objects as go
@@ -113,12 +112,11 @@ def _opened(layout: Layout, found: Sequence[RunFacts]) -> None:
 
 
 def _choose_and_compare(layout: Layout, found: Sequence[RunFacts]) -> None:
-    pinned, by_id, names = training.pinned_run(layout), {run.run_id: run for run in found}, run_names.names(layout)
+    pinned, by_id, names = choices.chosen_run(layout), {run.run_id: run for run in found}, run_names.names(layout)
     newest, *older = by_id
     both = []
-    for name, usual, column in zip(
-        "AB", (newest, pinned if pinned in older else older[0]), st.columns(2, gap="medium"), strict=True
-    ):
+    other = pinned.run_id if pinned and pinned.run_id in older else older[0]
+    for name, usual, column in zip("AB", (newest, other), st.columns(2, gap="medium"), strict=True):
         key = f"compare-{name}"
         if st.session_state.get(key) not in by_id:  # at first, and in another project
             st.session_state[key] = usual
@@ -132,7 +130,6 @@ def _choose_and_compare(layout: Layout, found: Sequence[RunFacts]) -> None:
         with words:
             lines = [f"- {frame.plain(one)}" for one in comparing.agreement_words(compared)]
             st.markdown("\n".join([f"**{texts.AGREEMENT}**", "", *lines]))
-            _pins(layout, both, pinned)
         has_called = auditing.how_many(layout).basis in ("all", "audit")
         both_curves = curves([comparing.curve(layout, side.facts.run_id) for side in compared.sides], has_called=has_called)
         if not both_curves:
@@ -165,21 +162,6 @@ def _table(found: Comparison) -> None:
 
 def _audited(side: Side, name: str) -> str:
     return _NONE if side.audited is None else wording.interval_of(vars(getattr(side.audited, name)))
-
-
-def _pins(layout: Layout, both: Sequence[str], pinned: str | None) -> None:
-    st.markdown(f"**{texts.WHICH_IS_SHOWN}**")
-    for name, column, run_id in zip("AB", st.columns(2), both, strict=True):
-        is_shown = run_id == pinned
-        frame.press(
-            (texts.IS_SHOWN if is_shown else texts.SHOW).format(name=name),
-            partial(choices.choose_run, layout, run_id),
-            key=f"pin-{name}",
-            disabled=is_shown,
-            icon=":material/push_pin:",
-            help=texts.SHOW_HELP,
-            place=column,
-        )
 
 
 def _draw_disagreement(layout: Layout, found: Comparison) -> None:

@@ -239,8 +239,6 @@ AUDITED = {
     True: "The same audit judges both, each at its own threshold.",
     False: "Neither run was audited; an audit on the Damage map page would judge both.",
 }
-WHICH_IS_SHOWN = "Run shown on all screens"
-IS_SHOWN, SHOW, SHOW_HELP = "{name} is shown", "Show {name}", "On all screens, in exports and in QGIS."
 DISAGREE = "Where they disagree most"
 A_HIGH, B_HIGH, NOWHERE = "A high, B low", "B high, A low", ": nowhere"
 DISAGREE_NOTE = "Below each chip its place in A and in B; 1 is the highest score. + marks a damaged building."
@@ -407,7 +405,6 @@ NO_ROUND = "After the first round: how far the damage types are from each other.
 NO_VECTORS = "Who took part, and how far the damage types are from each other, is known to the leader."
 NO_MODEL_HERE = "All members have the model. This project holds no class, so it got none: ask a member for its model file."
 COSINES = "Cosine of each two class vectors"
-COSINES_ALT = "Heat map of the cosine of each two class vectors"
 SCORE_WITH_IT = "Score my buildings with it"
 SCORED = "Made the run **{name}**, with scores of {classes}."
 SHOW_ON_MAP = "Show it on the Damage map"

@@ -18,7 +18,6 @@ from small_parts import unheld_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.assessment import auditing
-from pu_geo.runs import training
 from pu_geo.runs.comparing import MapPoints
 from pu_geo.store import chosen, events, run_names
 from pu_geo.store.layout import Layout, write_json
@@ -63,7 +62,7 @@ def shown(layout: Layout) -> AppTest:
     return checked(app.toggle(key="compare-runs").set_value(True).run()) if len(app.toggle) else app
 
 
-def test_two_runs_stand_side_by_side_and_either_can_be_shown(layout: Layout) -> None:
+def test_two_runs_stand_side_by_side(layout: Layout) -> None:
     chosen.choose_run(layout, "first-1")
     app = shown(layout)
     assert not app.error
@@ -71,9 +70,6 @@ def test_two_runs_stand_side_by_side_and_either_can_be_shown(layout: Layout) -> 
     assert "opposite orders" in words(app)
     assert "| PU criterion | not enough to judge | not enough to judge |" in words(app)
     assert "<script>" not in words(app)  # a method of another's run file is shown as it is, not as a tag
-    assert app.button(key="pin-B").disabled
-    press(app, "pin-A")
-    assert training.pinned_run(layout) == "second-1"
     app.selectbox(key="compare-B").set_value("second-1").run()
     assert "was named twice" in app.error[0].value
 
