@@ -218,13 +218,17 @@ def compare(
 )
 def _compared_words(layout: Layout, result: Mapping[str, Any]) -> str:
     found = feature_comparison.Comparison.from_json(result)
-    import pandas as pd
-
-    table = pd.DataFrame(feature_comparison.table(found)).to_string(index=False, justify="left")
-    lines = [table, *feature_comparison.verdict_words(found)]
+    lines = [*_columns(feature_comparison.table(found)), *feature_comparison.verdict_words(found)]
     if proposed := feature_comparison.proposed(layout, found):
         lines.append(f"Use it: `pu-geo features {layout.folder} --use {proposed}`.")
     return "\n".join([*lines, feature_comparison.how_made(found)])
+
+
+def _columns(rows: list[dict[str, str]]) -> list[str]:
+    """Return rows of a table as lines, below one with the names of its columns."""
+    columns = [[name, *(row[name] for row in rows)] for name in rows[0]]
+    padded = [[text.ljust(max(map(len, column))) for text in column] for column in columns]
+    return ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
 
 
 model = Screen("Train", group="model ")
