@@ -59,12 +59,13 @@ def cluster(job: Job, *, run_id: str, k: int = 0) -> Facts:
 
 def _two_means(job: Job, rows: Singles, is_positive: Bools) -> pupl.PuplResult:
     """Split in two from several single seedings; return the one that PUPL chooses."""
-    tried = []
+    tried: list[pupl.PuplResult] = []
     for number in range(N_SEEDS):
         job.stop_if_cancelled()
         tried.append(pupl.pupl(rows, is_positive, seed=number, n_seedings=1))
         job.report(0.02 + 0.28 * (number + 1) / N_SEEDS, f"two means, seeding {number + 1} of {N_SEEDS}")
-    return min(tried, key=lambda each: (not each.oriented, each.potential))
+    best: pupl.PuplResult = min(tried, key=lambda each: (not each.oriented, each.potential))
+    return best
 
 
 def _many(job: Job, rows: Singles, is_positive: Bools, k: int) -> tuple[pupl.PuplResult, list[pupl.PuplResult]]:

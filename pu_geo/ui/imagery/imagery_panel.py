@@ -221,7 +221,7 @@ def _uploads(
 
     with st.form(f"{key}-form", clear_on_submit=True, border=False):
         st.file_uploader(label, type=list(kinds), accept_multiple_files=several, max_upload_size=MAX_MB, key=key)
-        st.form_submit_button(words, type="primary", disabled=is_running, on_click=frame.does(add))
+        st.form_submit_button(words, disabled=is_running, on_click=frame.does(add))
 
 
 def _scene_uploads(layout: Layout, is_running: bool) -> None:

@@ -146,7 +146,11 @@ def _status(layout: Layout, shown: Federation) -> None:
             if now.is_lead and not now.is_over:
                 n = now.agreement.settings.rounds
                 st.progress(now.round / n, text=texts.ROUND_OF.format(round=now.round, n=n))
-            _members_and_figures(now)
+            members, cosines = st.columns(2, gap="medium")
+            with members:
+                _members(now)
+            with cosines:
+                _cosines(now)
 
     progress()
     st.caption(texts.TRIAL_NOTE if shown.is_trial else frame.plain(shown.agreement.privacy.words(len(shown.own))))
@@ -212,17 +216,6 @@ def _download(label: str, path: Path, name: str, key: str) -> None:
     )  # fmt: skip
 
 
-def _members_and_figures(now: Federation) -> None:
-    members, cosines = st.columns(2, gap="medium")
-    with members:
-        _members(now)
-    with cosines:
-        if now.cosines:
-            _cosines(now)
-        else:
-            st.caption(texts.NO_ROUND if now.is_lead else texts.NO_VECTORS)
-
-
 def _members(now: Federation) -> None:
     """Draw who holds which class, and what went wrong in the newest rounds."""
     for one, state in zip(now.members, now.states, strict=True):
@@ -279,9 +272,13 @@ def _request(layout: Layout, now: Federation, path: str) -> None:
 
 def _cosines(now: Federation) -> None:
     """Draw the cosines of the class vectors: far below 1 between two classes means that they are kept from each other."""
+    if not now.cosines:
+        st.caption(texts.NO_ROUND if now.is_lead else texts.NO_VECTORS)
+        return
     st.caption(texts.COSINES)
-    rows = zip(now.agreement.classes, now.cosines or (), strict=True)
-    st.dataframe([{"": name, **dict(zip(now.agreement.classes, row, strict=True))} for name, row in rows], hide_index=True)
+    names = now.agreement.classes
+    rows = [{"": name, **dict(zip(names, row, strict=True))} for name, row in zip(names, now.cosines, strict=True)]
+    st.dataframe(rows, hide_index=True)
 
 
 def _score(layout: Layout, shown: Federation) -> None:

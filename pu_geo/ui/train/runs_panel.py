@@ -102,15 +102,11 @@ def draw_comparison(layout: Layout, found: Sequence[RunFacts]) -> None:
     if len(found) < 2:
         return
     if st.toggle(texts.COMPARE, key="compare-runs"):
-        _opened(layout, found)
+        with st.container(border=True):
+            _choose_and_compare(layout, found)
 
 
 @st.fragment  # another choice does not draw the rest of the page anew
-def _opened(layout: Layout, found: Sequence[RunFacts]) -> None:
-    with st.container(border=True):
-        _choose_and_compare(layout, found)
-
-
 def _choose_and_compare(layout: Layout, found: Sequence[RunFacts]) -> None:
     pinned, by_id, names = choices.chosen_run(layout), {run.run_id: run for run in found}, run_names.names(layout)
     newest, *older = by_id
