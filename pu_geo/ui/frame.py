@@ -322,9 +322,7 @@ def _draw_steps(pages: Mapping[str, StreamlitPage], summary: projects.Summary | 
     """Draw the screens as steps, each with its state."""
     with st.container(key="steps", gap="xxsmall"):
         for name, page in pages.items():
-            state = (
-                "next" if summary is None and name == "project" else "blocked" if summary is None else summary.state(name)
-            )
+            state = summary.state(name) if summary else "next" if name == "project" else "blocked"
             st.page_link(page, label=f"{page.title} {texts.STATES[state]}".strip(), icon=page.icon, width="stretch")
 
 

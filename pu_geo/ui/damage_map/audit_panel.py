@@ -141,7 +141,8 @@ def _figure(found: AuditView, threshold: float) -> list[go.Figure]:
         for name, color in _COLORS.items():
             there = [(point["epoch"], point[name].low, point[name].high) for point in points if name in point]
             if there:
-                figures.add_interval(figure, *map(list, zip(*there, strict=True)), color)
+                x, low, high = map(list, zip(*there, strict=True))
+                figures.add_interval(figure, x, low, high, color)
         figure.add_vline(threshold, line_dash="dot", line_color="#808080")
     return drawn
 

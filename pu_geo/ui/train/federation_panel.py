@@ -346,12 +346,7 @@ def _ledger(layout: Layout, shown: Federation) -> None:
 def _lead(layout: Layout) -> None:
     st.caption(texts.LEAD_NOTE)
     own = federating.own_classes(layout)
-    first, second = st.columns([2, 3], gap="medium")
-    title = first.text_input(
-        texts.FEDERATION_TITLE, key="federation-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
-    )
-    with second:
-        types = _types_field(own, "federation-types")
+    title, types = _title_and_types(own, "federation")
     chosen = _own_fields(own, types, key="lead", gives_rest=True)
     first, second = st.columns([2, 3], gap="medium", vertical_alignment="bottom")
     host = first.text_input(
@@ -374,13 +369,17 @@ def _lead(layout: Layout) -> None:
     )
 
 
-def _types_field(own: Sequence[OwnClass], key: str) -> list[str]:
-    """Draw the field for the damage types of a federation, at first those that people named here; return them."""
-    given = st.text_input(
-        texts.FEDERATION_TYPES, ", ".join(dict.fromkeys(one.name for one in own if one.types_from == ANSWERS)), key=key,
-        help=texts.FEDERATION_TYPES_HELP, placeholder=texts.FEDERATION_TYPES_EXAMPLE,
+def _title_and_types(own: Sequence[OwnClass], key: str) -> tuple[str, list[str]]:
+    """Draw the fields for a federation's title and its damage types, at first those that people named here; return them."""
+    first, second = st.columns([2, 3], gap="medium")
+    title = first.text_input(
+        texts.FEDERATION_TITLE, key=f"{key}-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
+    )
+    given = second.text_input(
+        texts.FEDERATION_TYPES, ", ".join(dict.fromkeys(one.name for one in own if one.types_from == ANSWERS)),
+        key=f"{key}-types", help=texts.FEDERATION_TYPES_HELP, placeholder=texts.FEDERATION_TYPES_EXAMPLE,
     )  # fmt: skip
-    return list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
+    return title, list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
 
 
 def _warn_if_local(address: str, words: str) -> None:
@@ -493,12 +492,7 @@ def _simulate(layout: Layout) -> None:
         st.caption(texts.NO_PARTIES)
         return
     own = federating.own_classes(layout)
-    first, second = st.columns([2, 3], gap="medium")
-    title = first.text_input(
-        texts.FEDERATION_TITLE, key="trial-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
-    )
-    with second:
-        types = _types_field(own, "trial-types")
+    title, types = _title_and_types(own, "trial")
     chosen = st.multiselect(texts.PARTIES, list(others), key="trial-parties")
     held = {layout: _own_fields(own, types, key="trial-here", gives_rest=True)}
     for name in chosen:
