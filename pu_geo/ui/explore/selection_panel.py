@@ -45,7 +45,7 @@ def select(key: str, building_ids: Sequence[str]) -> None:
 
 
 def draw(layout: Layout, run_id: str, key: str) -> None:
-    """Draw the button that opens saving, loading and exporting of selections; what goes wrong stands beside it.
+    """Draw the button that opens saving, loading and exporting of selections.
 
     Args:
         key: of the view, as given to `project_view`.
