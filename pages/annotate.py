@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo.answers import labeling, queueing, ranking
@@ -12,7 +11,7 @@ from pu_geo.lifecycle import projects
 from pu_geo.scenes import features
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import grade_panel, queue_panel, texts
-from pu_geo.ui.components import job_card
+from pu_geo.ui.components import figures, job_card
 from pu_geo.ui.components.project_view import project_view
 from pu_geo.wording import when
 
@@ -76,13 +75,14 @@ def progress() -> None:
     if not more.toggle(texts.CURVE, key="shows-curve", help=texts.CURVE_HELP):
         return
     answers, found = queueing.found_so_far(layout)
-    figure = go.Figure(go.Scatter(x=answers, y=found, line_color="#D55E00", name=texts.CURVE_NAME))
-    if estimate.total.low is not None and estimate.total.high is not None:
-        figure.add_hrect(y0=estimate.total.low, y1=estimate.total.high, fillcolor="#0B6E99", opacity=0.12, line_width=0)
-    figure.update_layout(
-        height=200, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis_title=texts.CURVE_X, yaxis_title=texts.CURVE_Y,
-    )  # fmt: skip
-    st.plotly_chart(figure, key="found-so-far", config={"displaylogo": False})
+    points = [{"epoch": x, "found": y} for x, y in zip(answers, found, strict=True)]
+    drawn = figures.lines(texts.CURVE_Y, points, {"found": texts.CURVE_NAME}, xaxis_title=texts.CURVE_X)
+    for figure in drawn:
+        if estimate.total.low is not None:
+            figure.add_hrect(
+                y0=estimate.total.low, y1=estimate.total.high, fillcolor=figures.BLUE, opacity=0.12, line_width=0
+            )
+    figures.draw(drawn, "found-so-far")
 
 
 progress()

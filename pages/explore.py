@@ -7,6 +7,7 @@ import streamlit as st
 from pu_geo.answers import labeling
 from pu_geo.explore import coloring, exploring
 from pu_geo.runs import training
+from pu_geo.store import chosen as choices
 from pu_geo.store import run_names
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import queue_panel
@@ -34,7 +35,7 @@ if not runs:
 
 key, offered = selection_panel.view_key(layout), coloring.choices(layout)
 with bar:
-    chosen_run = training.pinned_run(layout) or runs[0].run_id
+    chosen_run = (choices.chosen_run(layout) or runs[0]).run_id
     with st.popover(texts.RUN.format(name=frame.plain(run_names.name(layout, chosen_run)))):
         run_id = chosen.run_box(layout, runs, "explore-run").run_id
     by = st.selectbox(

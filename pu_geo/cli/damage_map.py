@@ -80,11 +80,18 @@ def _type_words(one: Mapping[str, Any]) -> str:
         f"{one['words']}"
     ]
     if audit := one["audit"]:
-        for name in ("precision", "recall"):
-            share = audit[name]
-            value = "" if share["value"] is None else f"{share['value']:.4g} ({share['low']:.4g} to {share['high']:.4g}): "
-            lines.append(f"  {name:10} {value}{share['words']}")
+        lines += [f"  {line}" for line in _share_lines(audit)]
     return "\n".join(lines)
+
+
+def _share_lines(shares: Mapping[str, Any]) -> list[str]:
+    """Return precision and recall with their intervals, a line each."""
+    lines = []
+    for name in ("precision", "recall"):
+        one = shares[name]
+        value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
+        lines.append(f"{name:10} {value}{one['words']}")
+    return lines
 
 
 @screen.verb("audit", "joplin.pugeo begin --checks 200", "joplin.pugeo")
@@ -142,10 +149,7 @@ def audit(
     lines.append(damaged.words_beside(run_id))
     if shown.type_facts:
         result["types"] = shown.type_facts
-    for name in ("precision", "recall"):
-        one = judged["at_threshold"][name]
-        value = "" if one["value"] is None else f"{one['value']:.4g} ({one['low']:.4g} to {one['high']:.4g}): "
-        lines.append(f"{name:10} {value}{one['words']}")
+    lines += _share_lines(judged["at_threshold"])
     lines += [_type_words(one) for one in result.get("types", ())]
     if offer := thresholds.offer(damage_map.of_run(layout, run_id)):
         result["offer"] = {"threshold": offer.threshold.value, "n_flagged": offer.n_flagged, "words": offer.words}

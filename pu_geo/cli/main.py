@@ -6,6 +6,8 @@ import io
 import os
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
@@ -61,32 +63,36 @@ class Root(TyperGroup):
                 formatter.write_dl(rows)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        try:
+        with _refusals_in_words():
             return super().parse_args(ctx, args)
-        except UsageError as error:
-            print(*_usage_words(error), sep="\n", file=sys.stderr)
-            raise typer.Exit(2) from error
 
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _refusals_in_words():
             return super().invoke(ctx)
-        except PuGeoError as error:
-            print(error.problem, error.hint, sep="\n", file=sys.stderr)
-            raise typer.Exit(2) from error
-        except UsageError as error:
-            print(*_usage_words(error), sep="\n", file=sys.stderr)
-            raise typer.Exit(2) from error
-        except BrokenPipeError as gone:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(0) from gone
-        except OSError as error:
-            if (words := name_too_long(error)) is None:
-                raise
-            print(words.problem, words.hint, sep="\n", file=sys.stderr)
-            raise typer.Exit(2) from error
-        except (JobCancelled, KeyboardInterrupt) as stopped:
-            print("Cancelled.", file=sys.stderr)
-            raise typer.Exit(1) from stopped
+
+
+@contextmanager
+def _refusals_in_words() -> Iterator[None]:
+    """Print what a user can put right as problem and hint, and end with an exit code."""
+    try:
+        yield
+    except UsageError as error:
+        problem, hint = _usage_words(error)
+    except BrokenPipeError as gone:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from gone
+    except (PuGeoError, OSError) as error:
+        words = error if isinstance(error, PuGeoError) else name_too_long(error)
+        if words is None:
+            raise
+        problem, hint = words.problem, words.hint
+    except (JobCancelled, KeyboardInterrupt) as stopped:
+        print("Cancelled.", file=sys.stderr)
+        raise typer.Exit(1) from stopped
+    else:
+        return
+    print(problem, hint, sep="\n", file=sys.stderr)
+    raise typer.Exit(2)
 
 
 app = typer.Typer(cls=Root, rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})

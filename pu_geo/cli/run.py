@@ -111,12 +111,6 @@ def run_job(
             print(f"\r{'':<79}\r", end="", file=sys.stderr, flush=True)
 
 
-def progress(as_json: bool) -> Callable[[float, str], object]:
-    """Return what draws how far something is on stderr, given its share, 0..1, and words; nothing if `as_json`."""
-    draw = _bar if sys.stderr.isatty() else _lines()
-    return lambda share, words: None if as_json else draw(f"{round(100 * share):3d} %  {words}")
-
-
 def _bar(report: str) -> None:
     """Draw a report over the one before, with a bar."""
     percent = foreground.share_of(report)

@@ -226,11 +226,9 @@ def _compared_words(layout: Layout, result: Mapping[str, Any]) -> str:
 
 def _columns(rows: list[dict[str, str]]) -> list[str]:
     """Return rows of a table as lines, below one with the names of its columns."""
-    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
-    return [
-        "  ".join(row[name].ljust(widths[name]) for name in widths).rstrip()
-        for row in [{name: name for name in widths}, *rows]
-    ]
+    columns = [[name, *(row[name] for row in rows)] for name in rows[0]]
+    padded = [[text.ljust(max(map(len, column))) for text in column] for column in columns]
+    return ["  ".join(line).rstrip() for line in zip(*padded, strict=True)]
 
 
 model = Screen("Train", group="model ")
@@ -311,14 +309,11 @@ def benchmark(
         only=only, overrides=overrides, kept=Path(keep) if keep else None,
         echo=lambda line: print(line, file=sys.stderr, flush=True),
     )  # fmt: skip
-    command = ["pu-geo", "benchmark", table, "--data", "FILES", "--seeds", str(seeds), "--preset", preset]  # files differ
-    command += ["--methods", methods] if methods else []
-    command += ["--only", only] if only else []
+    given = {"--seeds": [str(seeds)], "--preset": [preset], "--methods": [methods], "--only": [only], "--set": settings}
     if table == PROJECT_TABLE:
-        command += ["--field", field, "--clicks", clicks]
-    for flag, values in (("--positive", positive), ("--exclude", exclude), ("--set", settings)):
-        if table == PROJECT_TABLE or flag == "--set":
-            command += [word for value in values for word in (flag, value)]
+        given |= {"--field": [field], "--clicks": [clicks], "--positive": positive, "--exclude": exclude}
+    command = ["pu-geo", "benchmark", table, "--data", "FILES"]  # files differ
+    command += [word for flag, values in given.items() for value in values if value for word in (flag, value)]
     text = benchmark.as_markdown(chosen, outcomes, shlex.join(command), not overrides)
     if out:
         write_export(Path(out), [text.encode()])

@@ -42,14 +42,14 @@ def cluster(job: Job, *, run_id: str, k: int = 0) -> Facts:
             f"{n_clusters} clusters of {len(rows)} buildings were asked for.", f"Choose 2 to {len(rows)}.", kind="clusters"
         )
     job.report(0.02, "two means")
-    two, seeds = _two_means(job, rows, pu.is_positive)
+    two = _two_means(job, rows, pu.is_positive)
     many, again = _many(job, rows, pu.is_positive, n_clusters)
     folder = job.layout.run(facts.run_id)
     write_array(folder / f"{TWO}.npy", two.labels.astype(np.int32))
     write_array(folder / f"{MANY}.npy", many.labels.astype(np.int32))
     note = {
         "run_id": facts.run_id, "k": n_clusters, "at_event": pu.at_event, "made_by": job.folder.name,
-        "two": {"potential": two.potential, "oriented": two.oriented, "seeds": seeds},
+        "two": {"potential": two.potential, "oriented": two.oriented},
         "many": {"potential": many.potential,
                  "stability": clustering.stability(many.labels, [each.labels for each in again], n_clusters).tolist()},
     }  # fmt: skip
@@ -57,23 +57,15 @@ def cluster(job: Job, *, run_id: str, k: int = 0) -> Facts:
     return {"run_id": facts.run_id, "k": n_clusters, "n": len(rows)}
 
 
-def _two_means(job: Job, rows: Singles, is_positive: Bools) -> tuple[pupl.PuplResult, list[Facts]]:
-    """Split in two from several single seedings; return the one that PUPL chooses, and what is known of each."""
-    tried = []
+def _two_means(job: Job, rows: Singles, is_positive: Bools) -> pupl.PuplResult:
+    """Split in two from several single seedings; return the one that PUPL chooses."""
+    tried: list[pupl.PuplResult] = []
     for number in range(N_SEEDS):
         job.stop_if_cancelled()
         tried.append(pupl.pupl(rows, is_positive, seed=number, n_seedings=1))
         job.report(0.02 + 0.28 * (number + 1) / N_SEEDS, f"two means, seeding {number + 1} of {N_SEEDS}")
-    best = min(tried, key=lambda each: (not each.oriented, each.potential))
-    seeds: list[Facts] = [
-        {
-            "seed": number, "potential": each.potential, "oriented": each.oriented, "iterations": each.iterations,
-            "share": float((each.labels == 1).mean()), "agrees": float((each.labels == best.labels).mean()),
-            "is_chosen": each is best,
-        }
-        for number, each in enumerate(tried)
-    ]  # fmt: skip
-    return best, seeds
+    best: pupl.PuplResult = min(tried, key=lambda each: (not each.oriented, each.potential))
+    return best
 
 
 def _many(job: Job, rows: Singles, is_positive: Bools, k: int) -> tuple[pupl.PuplResult, list[pupl.PuplResult]]:

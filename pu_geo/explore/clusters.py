@@ -72,8 +72,6 @@ class Inspected:
         n_near: of `n_kept`, those that lie nearer to their own of two means than to the other; None for many clusters.
         is_oriented: whether the positives lean to their cluster more than the unlabeled do; None for many clusters.
         potential: sum of squared distances to the centers; None where no job has worked it out.
-        seeds: two means from single seedings: {"seed", "potential", "oriented", "iterations", "share", "agrees",
-            "is_chosen"} each; empty where no job has run.
     """
 
     kind: Kind
@@ -88,7 +86,6 @@ class Inspected:
     n_later: int
     is_oriented: bool | None
     potential: float | None
-    seeds: Sequence[Facts]
 
     def rows_of(self, name: str) -> Ints:
         """Return the rows of a cluster, int64. Raises ProjectError if there is no such cluster any more."""
@@ -150,7 +147,7 @@ def _inspected(layout: Layout, run_id: str, kind: Kind, stamp: tuple[int, Moment
     near = None if oriented is None else int((lies[is_kept] == 1).sum())
     return Inspected(
         kind, clustering, found, names, part, gaps, ids, near, int(is_kept.sum()), int((pu.is_positive & ~is_kept).sum()),
-        oriented, own.get("potential"), own.get("seeds", ()),
+        oriented, own.get("potential"),
     )  # fmt: skip
 
 

@@ -217,11 +217,6 @@ def all_runs(layout: Layout) -> list[RunFacts]:
     return store.call(layout, runs.all_runs)
 
 
-def pinned_run(layout: Layout) -> str | None:
-    """Return the id of the run that maps and exports start from."""
-    return store.call(layout, runs.pinned)
-
-
 def recommendation() -> str:
     """Return what to train and why. It names no share of damage: clicks alone know none, see `auditing.how_many`."""
     return (

@@ -172,6 +172,11 @@ def paths_in(text: str) -> list[str]:
     return [line.strip().strip("\"'") for line in text.splitlines() if line.strip()]
 
 
+def first_path(text: str | None) -> str:
+    """Read the path in a field of one; "" where it is empty."""
+    return "".join(paths_in(text or "")[:1])
+
+
 # Accounts of footprint files, the area of interest, uploads
 
 

@@ -307,7 +307,7 @@ def _draw_project(summary: projects.Summary | None) -> None:
             name = summary.name if summary is not None and other.folder == here else projects.card(other).name
             press(
                 plain(name),
-                partial(_switch, other),
+                partial(open_project, str(other.folder)),
                 key=f"switch-{projects.token_of(other)}",
                 type="tertiary",
                 disabled=other.folder == here,
@@ -318,17 +318,11 @@ def _draw_project(summary: projects.Summary | None) -> None:
         st.caption(texts.counts(summary.n_buildings, summary.units.several, summary.n_positive))
 
 
-def _switch(layout: Layout) -> None:
-    open_project(str(layout.folder))
-
-
 def _draw_steps(pages: Mapping[str, StreamlitPage], summary: projects.Summary | None) -> None:
     """Draw the screens as steps, each with its state."""
     with st.container(key="steps", gap="xxsmall"):
         for name, page in pages.items():
-            state = (
-                "next" if summary is None and name == "project" else "blocked" if summary is None else summary.state(name)
-            )
+            state = summary.state(name) if summary else "next" if name == "project" else "blocked"
             st.page_link(page, label=f"{page.title} {texts.STATES[state]}".strip(), icon=page.icon, width="stretch")
 
 

@@ -21,7 +21,7 @@ from pu_geo.maps import run_card
 from pu_geo.maps.run_card import figures, judgement_words, limits
 from pu_geo.methods import catalog
 from pu_geo.runs import results, training
-from pu_geo.store import checks, contents, run_names, store
+from pu_geo.store import checks, chosen, contents, run_names, store
 from pu_geo.store.layout import Layout, sha256_of, write_json
 from pu_geo.wording import day_and_time
 
@@ -230,7 +230,7 @@ def test_audited_runs_have_their_figures_and_checks_are_not_read_for_each_of_the
     n_asked = len(asked)
     assert re.fullmatch(r"precision [\d.]+ % \(\d+–\d+\), recall [\d.]+ % \(\d+–\d+\)", rows[RUN].audited)
     assert {row.audited for row in rows.values() if row.run_id != RUN} == {results.NOT_AUDITED}
-    assert [run_id for run_id, row in rows.items() if row.is_shown] == [training.pinned_run(mapped)]
+    assert [run_id for run_id, row in rows.items() if row.is_shown] == [chosen.chosen_run(mapped).run_id]
     assert [rows[f"other-{number}"].n_damaged for number in (0, 1)] == [5, None], "it learned from no labels of this project"
     assert (rows["other-0"].method, rows["other-0"].took, rows["other-0"].judged) == (
         "Instant ranker", "61 s", results.NOT_JUDGED,

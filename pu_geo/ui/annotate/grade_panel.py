@@ -25,7 +25,7 @@ def draw(layout: Layout, tools: DeltaGenerator) -> None:
     offered = [one for one in labeling.known_grades(layout) if one.is_offered]
     form, rows = _form_of(layout, offered), [*offered, Grade(_NEW, "", "minor")][:MAX_GRADES]
     popover = tools.popover(texts.GRADES, icon=":material/format_list_numbered:")
-    with popover, st.form("grades", border=False):
+    with popover, st.form("grades", border=False, clear_on_submit=True):
         for row, grade in enumerate(rows):
             _row(row, grade, form)
         st.caption(texts.GRADES_NOTE)
@@ -64,5 +64,3 @@ def _save(layout: Layout, drawn: Sequence[Grade], form: str) -> None:
         if key != texts.GRADE_OFF and (grade.id or name.strip()):
             rows.append((key, Grade(grade.id, name, damage_class)))
     labeling.choose_grades(layout, [grade for _, grade in sorted(rows, key=lambda row: row[0])])
-    for field in [key for key in st.session_state if str(key).startswith("grade-") and str(key).endswith(form)]:
-        del st.session_state[field]  # rows are drawn anew, in their new order

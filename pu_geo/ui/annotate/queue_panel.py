@@ -88,16 +88,22 @@ def place_of_state(line: DeltaGenerator) -> DeltaGenerator:
     return line.container(height=_STATE_PX, border=False, vertical_alignment="center", key="ranking-state")
 
 
-def wait_for_ranking(layout: Layout, n_chips: int) -> None:
-    """Draw that the first ranking goes on; once it has ended, the whole page is drawn anew."""
+def _wait(now: Callable[[], tuple[str, str] | None]) -> None:
+    """Draw how far something is and what that means, again and again; once that is None, the whole page is drawn anew."""
 
     @st.fragment(run_every=_SECONDS_BETWEEN_LOOKS)
     def waiting() -> None:
-        if not ranking.is_ranking(layout, 0):
+        if (found := now()) is None:
             st.rerun()
-        st.caption(f":material/hourglass_top: {texts.RANKING.format(n=n_chips)}", help=texts.RANKING_HELP)
+        st.caption(f":material/hourglass_top: {found[0]}", help=found[1])
 
     waiting()
+
+
+def wait_for_ranking(layout: Layout, n_chips: int) -> None:
+    """Draw that the first ranking goes on; once it has ended, the whole page is drawn anew."""
+    words = texts.RANKING.format(n=n_chips), texts.RANKING_HELP
+    _wait(lambda: words if ranking.is_ranking(layout, 0) else None)
 
 
 def wait_for_the_rest(
@@ -111,17 +117,14 @@ def wait_for_the_rest(
         about: what stands behind its question mark.
     """
 
-    @st.fragment(run_every=_SECONDS_BETWEEN_LOOKS)
-    def waiting() -> None:
-        now = ranking.so_far(layout, score_id)
-        if now is not None and now.is_complete:
-            st.rerun()
-        words = texts.RANKED_NO_MORE if now is None else part.format(n=now.n_ranked, all=now.n)
-        if now is not None and now.problem:
-            words = texts.RANKED_FAILED.format(words=words, problem=now.problem)
-        st.caption(f":material/hourglass_top: {words}", help=texts.RANKED_NO_MORE_HELP if now is None else about)
+    def words() -> tuple[str, str] | None:
+        if (now := ranking.so_far(layout, score_id)) is None:
+            return texts.RANKED_NO_MORE, texts.RANKED_NO_MORE_HELP
+        so_far = part.format(n=now.n_ranked, all=now.n)
+        so_far = texts.RANKED_FAILED.format(words=so_far, problem=now.problem) if now.problem else so_far
+        return None if now.is_complete else (so_far, about)
 
-    waiting()
+    _wait(words)
 
 
 def _banner(layout: Layout, check: Check, analyst: str) -> None:

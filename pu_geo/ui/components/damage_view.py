@@ -11,16 +11,13 @@ from __future__ import annotations
 import logging
 import sqlite3
 import uuid
-from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import repeat, takewhile
+from itertools import takewhile
 from typing import Any
 
-import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
 from pu_geo.errors import PuGeoError
 from pu_geo.maps.damage_types import TypesOnMap
@@ -28,7 +25,7 @@ from pu_geo.records import Label
 from pu_geo.store.labels import Moment
 from pu_geo.store.queues import StoredQueue
 from pu_geo.ui.components import texts
-from pu_geo.ui.components.scatter import encode_places
+from pu_geo.ui.components.scatter import encode_groups, encode_places
 
 _LOG = logging.getLogger(__name__)
 _CODES: dict[Label, str] = {"positive": "1", "not_damaged": "2", "not_assessable": "3"}
@@ -105,15 +102,7 @@ def encode_labels(labels: Mapping[str, Label], positions: Mapping[str, int]) -> 
     >>> encode_labels({"a": "positive", "b": "cleared", "c": "positive"}, {"a": 3, "b": 4, "c": 40})
     {'1': '3 11'}
     """
-    places = _places_of(labels, positions)
-    codes = np.fromiter(map(_CODES.get, labels.values(), repeat("0")), "U1", len(labels))
-    codes[places < 0] = "0"
-    return {code: encode_places(places[codes == code]) for code in _CODES.values() if (codes == code).any()}
-
-
-def _places_of(buildings: Collection[str], positions: Mapping[str, int]) -> NDArray[np.int64]:
-    """Return the place of each building, int64 [M]; -1 where it has none."""
-    return np.fromiter(map(positions.get, buildings, repeat(-1)), np.int64, len(buildings))
+    return encode_groups({building: _CODES[label] for building, label in labels.items() if label in _CODES}, positions)
 
 
 def encode_details(details: Mapping[str, Mapping[str, Any]], positions: Mapping[str, int]) -> dict[str, dict[str, str]]:
@@ -123,61 +112,43 @@ def encode_details(details: Mapping[str, Mapping[str, Any]], positions: Mapping[
     {'by': {'ann': '3 1'}, 'reason': {'cloud': '3'}, 'type': {}, 'no_type': {}, 'shown': {}, 'grade': {}, 'comment': {'4':
     'hm'}}
     """
-    single = ("by", "reason", "shown", "grade")
-    found: dict[str, dict[str, list[NDArray[np.int64]]]] = {
-        "by": {}, "reason": {}, "type": {}, "no_type": {}, "shown": {}, "grade": {},
-    }  # fmt: skip
+    kinds: dict[int, tuple[Mapping[str, Any], list[int]]] = {}  # by the object, which equal answers may share
+    for building, detail in details.items():
+        if building in positions:
+            kinds.setdefault(id(detail), (detail, []))[1].append(positions[building])
+    found: dict[str, dict[str, list[int]]] = {name: {} for name in ("by", "reason", "type", "no_type", "shown", "grade")}
     comments = {}
-    places, every = _places_of(details, positions), list(details.values())
-    # by the object, which equal answers may share
-    _, first, kind = np.unique(np.fromiter(map(id, every), np.int64, len(every)), return_index=True, return_inverse=True)
-    order = np.argsort(kind, kind="stable")
-    starts = np.searchsorted(kind[order], np.arange(len(first) + 1))
-    for number, at in enumerate(first.tolist()):
-        detail, rows = every[at], places[order[starts[number] : starts[number + 1]]]
-        rows = rows[rows >= 0]
-        if not len(rows):
-            continue
-        for name in single:
-            if text := str(detail.get(name) or ""):
-                found[name].setdefault(text, []).append(rows)
-        for name, field in (("type", "damage_types"), ("no_type", "absent_types")):
-            for text in detail.get(field, ()):
-                found[name].setdefault(text, []).append(rows)
+    for detail, places in kinds.values():
+        several = {"type": detail.get("damage_types", ()), "no_type": detail.get("absent_types", ())}
+        for name, of_text in found.items():
+            for text in several.get(name, [detail.get(name)]):
+                if text:
+                    of_text.setdefault(str(text), []).extend(places)
         if comment := detail.get("comment"):
-            comments.update(dict.fromkeys(map(str, rows.tolist()), comment))
-    encoded = {
-        name: {text: encode_places(np.concatenate(rows)) for text, rows in texts.items()} for name, texts in found.items()
-    }
+            comments.update(dict.fromkeys(map(str, places), comment))
+    encoded = {name: {text: encode_places(places) for text, places in each.items()} for name, each in found.items()}
     return {**encoded, "comment": comments}
 
 
 Encoded = tuple[dict[str, str], dict[str, dict[str, str]]]
-_encoded: OrderedDict[tuple[str, str, Moment], Encoded] = OrderedDict()  # the newest last
-_MOST_ENCODED = 4
 
 
+@st.cache_resource(max_entries=4, show_spinner=False)  # not copied for each page: nobody changes it
 def labels_once(
     token: str,
     geometry_v: str,
     at: Moment,
-    labels: Mapping[str, Label],
-    details: Callable[[], Mapping[str, Mapping[str, Any]]],
-    positions: Mapping[str, int],
+    _labels: Mapping[str, Label],
+    _details: Callable[[], Mapping[str, Mapping[str, Any]]],
+    _positions: Mapping[str, int],
 ) -> Encoded:
     """Write labels and details for the browser, once for each label event: hundreds of thousands take a second.
 
     Args:
         token, geometry_v: name the project and the state of its footprints.
-        at: names the labels; asked for before `labels` and `details` were read: they hold its event, and may hold more.
+        at: names the labels; asked for before `_labels` and `_details` were read: they hold its event, and may hold more.
     """
-    key = token, geometry_v, at
-    if (found := _encoded.get(key)) is None:
-        found = encode_labels(labels, positions), encode_details(details(), positions)
-        _encoded[key] = found
-        while len(_encoded) > _MOST_ENCODED:
-            _encoded.popitem(last=False)
-    return found
+    return encode_labels(_labels, _positions), encode_details(_details(), _positions)
 
 
 def encode_queue(queue: StoredQueue, positions: Mapping[str, int], *, is_assessment: bool) -> dict[str, Any]:

@@ -6,7 +6,6 @@ and a picked one take the same way from there.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -187,7 +186,7 @@ def _rows(picker: _Picker, places: Sequence[Place], n: int, icon: str, act: Call
     """Draw folders to go into, or files of which one can be picked."""
     columns = st.columns(_FOLDER_COLUMNS, gap="small") if places else []
     for i, place in enumerate(places):
-        key = f"{picker.key}-row-{_sign(place.path)}"
+        key = f"{picker.key}-row-{frame.digest([str(place.path)])}"
         with columns[i % _FOLDER_COLUMNS], st.container(key=f"picker-row-{key}"):
             st.button(
                 frame.plain(place.name), key=key, icon=icon, type="tertiary", width="stretch",
@@ -201,7 +200,7 @@ def _several(picker: _Picker, listing: Listing) -> None:
     columns = st.columns(_COLUMNS, gap="small") if listing.files else []
     for i, file in enumerate(listing.files):
         with columns[i % _COLUMNS], st.container(gap="small"):
-            key = f"{picker.key}-pick-{picker.round}-{_sign(file.path)}"
+            key = f"{picker.key}-pick-{picker.round}-{frame.digest([str(file.path)])}"
             st.checkbox(
                 frame.plain(file.name), str(file.path) in picker.chosen, key=key,
                 on_change=partial(_choose, picker, str(file.path), key),
@@ -212,10 +211,6 @@ def _several(picker: _Picker, listing: Listing) -> None:
 def _more(n_shown: int, n: int) -> None:
     if n > n_shown:
         st.caption(texts.TOO_MANY.format(n_shown=n_shown, n=n))
-
-
-def _sign(path: Path) -> str:
-    return hashlib.sha256(str(path).encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _choose(picker: _Picker, path: str, key: str) -> None:

@@ -210,6 +210,13 @@ def run_caption(layout: Layout, job: JobView) -> None:
         st.caption(texts.RUN_MADE.format(name=plain(run_names.name(layout, str(job.result["run_id"])))))
 
 
+def notes(job: JobView) -> None:
+    """Draw what a job left out or chose, once it is done."""
+    if job.state == "done":
+        for note in job.result.get("notes", ()):
+            frame.caption(str(note))
+
+
 def is_busy(layout: Layout, panel: str) -> bool:
     """Return whether a job of some kinds is active: for a button that starts one, above its progress."""
     return any(job.is_active for job in jobs.all_jobs(layout) if tasks.of(job.task).panel == panel)

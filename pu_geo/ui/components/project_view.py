@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
 
@@ -19,7 +18,6 @@ from pu_geo.store.queues import StoredQueue
 from pu_geo.ui.components.damage_view import (
     Flagging,
     answer,
-    encode_details,
     encode_flagging,
     encode_queue,
     labels_once,
@@ -28,7 +26,7 @@ from pu_geo.ui.components.damage_view import (
     take_flag,
     take_message,
 )  # fmt: skip
-from pu_geo.ui.components.scatter import Scatter, encode_places, encode_scatter, store_selection
+from pu_geo.ui.components.scatter import Scatter, encode_groups, encode_places, encode_scatter, store_selection
 from pu_geo.ui.frame import analyst
 from pu_geo.ui.routes import PREFIX, bundle_url
 
@@ -135,47 +133,28 @@ def project_view(
     )
 
 
-@dataclass(frozen=True)
-class Tile:
-    """A map tile with its place in project coordinates: upper left corner, width and height."""
-
-    url: str
-    left: float
-    top: float
-    width: float
-    height: float
-
-
-@dataclass(frozen=True)
-class Background:
-    """The newest imagery as few enough tiles for a small drawing."""
-
-    tiles: tuple[Tile, ...]
-
-
-def background(layout: Layout, most: int = 30) -> Background | None:
-    """Return the imagery after the event, or before it where there is no other, in at most so many tiles; None without
-    any.
+def background(layout: Layout, most: int = 30) -> list[dict[str, Any]]:
+    """Return the imagery after the event, or before it where there is no other, in at most so many map tiles, as images of
+    a plotly layout in project coordinates; none without any.
     """
     overview = preparation.overview(layout)
     if overview.grid is None or not overview.layers:
-        return None
+        return []
     layer = next((one for one in overview.layers if one["name"] == "post"), overview.layers[0])
-    grid, deepest = overview.grid, int(layer["max_zoom"])
-
-    def tiles_at(zoom: int) -> list[tuple[int, int]]:
-        side = 256 * 2 ** (deepest - zoom)
-        return [(x, y) for y in range(-(-grid.height // side)) for x in range(-(-grid.width // side))]
-
-    zoom = next(zoom for zoom in range(deepest, -1, -1) if zoom == 0 or len(tiles_at(zoom)) <= most)
-    side, (a, _, c, _, e, f) = 256 * 2 ** (deepest - zoom), grid.transform
-    place = f"{PREFIX}/{projects.token_of(layout)}/tiles/{layer['name']}/{zoom}"
-    return Background(
-        tuple(
-            Tile(f"{place}/{x}/{y}.jpg?v={layer['v']}", c + a * side * x, f + e * side * y, abs(a) * side, abs(e) * side)
-            for x, y in tiles_at(zoom)
-        )
-    )
+    grid, side = overview.grid, 256
+    n_deeper = 0
+    while n_deeper < layer["max_zoom"] and -(-grid.height // side) * -(-grid.width // side) > most:
+        side, n_deeper = side * 2, n_deeper + 1
+    a, _, c, _, e, f = grid.transform
+    place = f"{PREFIX}/{projects.token_of(layout)}/tiles/{layer['name']}/{layer['max_zoom'] - n_deeper}"
+    return [
+        {
+            "source": f"{place}/{x}/{y}.jpg?v={layer['v']}", "xref": "x", "yref": "y", "x": c + a * side * x,
+            "y": f + e * side * y, "sizex": abs(a) * side, "sizey": abs(e) * side, "sizing": "stretch", "layer": "below",
+            "xanchor": "left", "yanchor": "top",
+        }
+        for y in range(-(-grid.height // side)) for x in range(-(-grid.width // side))
+    ]  # fmt: skip
 
 
 @st.cache_resource(max_entries=4, show_spinner=False)  # not copied for each page: nobody changes it
@@ -195,11 +174,7 @@ def encode_image_quality(quality: ImageQuality, positions: Mapping[str, int], gr
     a, _, _, _, e, _ = grid.transform
     metres = [a * grid.x_unit_m, e * grid.y_unit_m]
     return {
-        "reasons": _by_reason(quality.reasons, positions),
-        "candidates": _by_reason(others, positions),
+        "reasons": encode_groups(quality.reasons, positions),
+        "candidates": encode_groups(others, positions),
         "shifts": None if quality.shifts is None else {"v": quality.shifts, "m_per_px": metres},
     }
-
-
-def _by_reason(why: Mapping[str, str], positions: Mapping[str, int]) -> dict[str, str]:
-    return encode_details({building: {"reason": reason} for building, reason in why.items()}, positions)["reason"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,6 @@ from pu_geo.store.layout import Layout
 
 CONFIRM_ABOVE = 500  # labels for more buildings at once are asked for twice
 _LONGEST_NAME = 200
-_DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-_LONGEST_STEP = 6  # digits; no footprint file holds two billion buildings
 
 
 @dataclass(frozen=True)
@@ -54,10 +53,7 @@ def encode_scatter(scatter: Scatter, positions: Mapping[str, int]) -> dict[str, 
         "kind": scatter.kind,
         "title": scatter.title or scatter.kind,
         "v": scatter.v,
-        "color": {
-            "by": color.by, "title": color.title, "kind": color.kind, "names": list(color.names), "low": color.low,
-            "high": color.high, "ends": list(color.ends), "v": color.v,
-        },
+        "color": {name: getattr(color, name) for name in ("by", "title", "kind", "names", "low", "high", "ends", "v")},
         "selected": encode_places(positions[each] for each in scatter.selected if each in positions),
         "load": scatter.load,
         "confirm_above": CONFIRM_ABOVE,
@@ -111,29 +107,33 @@ def encode_places(places: Iterable[int]) -> str:
     return " ".join(map(_base36, np.diff(found, prepend=0).tolist()))
 
 
+def encode_groups(kinds: Mapping[str, str], positions: Mapping[str, int]) -> dict[str, str]:
+    """Write the places of the buildings of each kind; those without a place are left out.
+
+    >>> encode_groups({"a": "1", "b": "2", "c": "1"}, {"a": 3, "b": 4, "c": 40})
+    {'1': '3 11', '2': '4'}
+    """
+    places: dict[str, list[int]] = {}
+    for building, kind in kinds.items():
+        if building in positions:
+            places.setdefault(kind, []).append(positions[building])
+    return {kind: encode_places(each) for kind, each in places.items()}
+
+
 def decode_places(text: str, n: int) -> list[int] | None:
     """Read what `encode_places` wrote; None if it makes no sense, or names a place that is not below `n`.
 
     >>> decode_places("3 11", 41)
     [3, 40]
     """
-    found: list[int] = []
-    at = 0
-    for step in text.split():
-        if len(step) > _LONGEST_STEP or not set(step) <= set(_DIGITS):
-            return None
-        at += int(step, 36)
-        if at >= n or (found and at <= found[-1]):
-            return None
-        found.append(at)
-    return found
+    try:
+        found = list(accumulate(int(step, 36) for step in text.split()))
+    except ValueError:
+        return None
+    is_ours = text.isascii() and text == text.lower()
+    return found if is_ours and all(one < other for one, other in pairwise([-1, *found, n])) else None
 
 
 @lru_cache(maxsize=10_000)
 def _base36(number: int) -> str:
-    digits = ""
-    while True:
-        number, last = divmod(number, 36)
-        digits = _DIGITS[last] + digits
-        if not number:
-            return digits
+    return np.base_repr(number, 36).lower()

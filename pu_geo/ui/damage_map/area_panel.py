@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from html import escape
 from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
+from plotly.colors import sample_colorscale
 
 from pu_geo import jobs, wording
 from pu_geo.maps import areas, thresholds
 from pu_geo.maps.actions import AddAreas
-from pu_geo.scenes import preparation
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
-from pu_geo.ui.components import chosen, job_card
-from pu_geo.ui.components.project_view import Background, background
+from pu_geo.ui.components import chosen, figures, job_card
+from pu_geo.ui.components.project_view import background
 from pu_geo.ui.damage_map import texts
 
 _MOST_DRAWN = 1500
 _NOTHING = "#8A8A8A"
-_RAMP = ("#FEEDDE", "#FDBE85", "#FD8D3C", "#D94701", "#7F2704")  # Oranges of ColorBrewer
-_OPACITY = 0.5
 _CELLS = re.compile(r"grid([\d.]+)m")
-_STEPS = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2)  # widths of classes
 
 
 def draw(layout: Layout, run_id: str, threshold: float) -> None:
@@ -53,13 +50,9 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
     outside = texts.OUTSIDE.format(n=found["n_outside"]) if found["n_outside"] else ""
     outside += texts.IN_SEVERAL.format(n=found["n_several"]) if found["n_several"] else ""
     if len(found["rows"]) <= _MOST_DRAWN:
-        overview = preparation.overview(layout)
-        behind = background(layout) if overview.grid is not None and overview.layers else None
         is_estimated = any(row["est_damaged"] is not None for row in found["rows"])
         st.markdown(f"**{texts.SHARE_ESTIMATED if is_estimated else texts.SHARE_FLAGGED}**")
-        st.plotly_chart(
-            _figure(found, behind), key="area-map", config={"displaylogo": False, "scrollZoom": True}, alt=texts.AREA_ALT
-        )
+        figures.draw_map(_figure(found, background(layout)), "area-map", texts.AREA_ALT)
     st.caption(texts.AREA_NOTE.format(threshold=job.result["threshold"], outside=outside))
     titles = {
         name: texts.AREA_TYPE.format(name=words, state=name.rpartition("_")[2])
@@ -87,63 +80,38 @@ def _add(layout: Layout) -> None:
     )
 
 
-def _figure(found: Mapping[str, Any], behind: Background | None) -> go.Figure:
+def _figure(found: Mapping[str, Any], behind: Sequence[Mapping[str, Any]]) -> go.Figure:
     """Fill each area by the part of its assessed buildings that an audit estimates as damaged, or that is flagged or
-    confirmed.
+    confirmed; hatch those of which none is assessed.
     """
     figure = go.Figure()
     shares = [_share(row) for row in found["rows"]]
-    ends = _classes(max((share for share in shares if share is not None), default=0.0))
-    shown: set[int | None] = set()
+    most = max((share for share in shares if share is not None), default=0.0) or 1.0
     for row, ring, share in zip(found["rows"], found["outlines"], shares, strict=True):
-        step = None if share is None else next(k for k, end in enumerate(ends) if share <= end + 1e-9)
-        words = texts.NO_SHARE if share is None else wording.percent(share)
         hover = texts.AREA_HOVER.format(
-            name=escape(str(row["name"])), share=words, confirmed=row["confirmed"] or 0, flagged=row["flagged"] or 0,
-            assessed=row["assessed"], n=row["buildings_total"],
+            name=escape(str(row["name"])), share=texts.NO_SHARE if share is None else wording.percent(share),
+            confirmed=row["confirmed"] or 0, flagged=row["flagged"] or 0, assessed=row["assessed"], n=row["buildings_total"],
         )  # fmt: skip
         figure.add_scatter(
-            x=[x for x, _ in ring], y=[y for _, y in ring], fill="toself", mode="lines",
-            line={"width": 1, "color": "rgba(20,20,20,0.8)"}, fillcolor=_rgba(_NOTHING if step is None else _RAMP[step]),
-            fillpattern={"shape": "/", "fgcolor": "#fff", "size": 6, "solidity": 0.25} if step is None else None,
-            text=hover, hoverinfo="text", hoveron="fills", showlegend=False,
+            x=[x for x, _ in ring], y=[y for _, y in ring], fill="toself", mode="lines", opacity=0.5,
+            line={"width": 1, "color": "#141414"}, text=hover, hoverinfo="text", hoveron="fills", showlegend=False,
+            fillcolor=_NOTHING if share is None else sample_colorscale("Oranges", share / most)[0],
+            fillpattern={"shape": "/", "fgcolor": "#fff", "size": 6, "solidity": 0.25} if share is None else None,
         )  # fmt: skip
-        shown.add(step)
-    for step in sorted(shown, key=lambda step: len(ends) if step is None else step):
-        figure.add_scatter(
-            x=[None], y=[None], mode="markers", name=_legend(ends, step),
-            marker={"symbol": "square", "size": 14, "color": _NOTHING if step is None else _RAMP[step],
-                    "line": {"width": 1, "color": "#808080"}},
-        )  # fmt: skip
-    for tile in behind.tiles if behind else ():
-        figure.add_layout_image(
-            source=tile.url, xref="x", yref="y", x=tile.left, y=tile.top, sizex=tile.width, sizey=tile.height,
-            sizing="stretch", layer="below", xanchor="left", yanchor="top",
-        )  # fmt: skip
+    scale = {
+        "color": [0],
+        "cmin": 0,
+        "cmax": most,
+        "colorscale": "Oranges",
+        "colorbar": {"tickformat": ".0%", "thickness": 10},
+    }
+    figure.add_scatter(x=[None], y=[None], mode="markers", marker=scale, showlegend=False)
     figure.update_layout(
-        height=520, margin={"l": 0, "r": 0, "t": 30, "b": 0}, xaxis={"visible": False}, hovermode="closest", dragmode="pan",
+        height=520, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis={"visible": False}, hovermode="closest", dragmode="pan",
         yaxis={"visible": False, "scaleanchor": "x"}, plot_bgcolor="rgba(0,0,0,0)", paper_bgcolor="rgba(0,0,0,0)",
-        legend={"orientation": "h", "y": 1.02, "yanchor": "bottom", "itemclick": False, "itemdoubleclick": False},
+        images=behind,
     )  # fmt: skip
     return figure
-
-
-def _classes(most: float) -> list[float]:
-    """Return where the classes of shares end: even steps, as narrow as leaves `most` in the last one."""
-    step = next(step for step in _STEPS if step * len(_RAMP) >= most - 1e-9)
-    return [step * k for k in range(1, len(_RAMP) + 1)]
-
-
-def _legend(ends: list[float], step: int | None) -> str:
-    if step is None:
-        return texts.NONE_ASSESSED
-    low = 0.0 if step == 0 else ends[step - 1]
-    return f"{100 * low:g}–{100 * ends[step]:g} %"
-
-
-def _rgba(color: str) -> str:
-    red, green, blue = (int(color[at : at + 2], 16) for at in (1, 3, 5))
-    return f"rgba({red},{green},{blue},{_OPACITY})"
 
 
 def _share(row: Mapping[str, Any]) -> float | None:

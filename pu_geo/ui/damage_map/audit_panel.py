@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
@@ -15,10 +16,11 @@ from pu_geo.maps.damage_map import DamageMap
 from pu_geo.store import chosen
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
+from pu_geo.ui.components import figures
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.damage_map.threshold_panel import share_words
 
-_COLORS = {"precision": "#0B6E99", "recall": "#D55E00"}
+_COLORS = {"precision": figures.BLUE, "recall": figures.RED}
 
 
 def draw(run_id: str, shown: DamageMap) -> None:
@@ -33,9 +35,7 @@ def draw(run_id: str, shown: DamageMap) -> None:
     if any(row.precision.is_enough for row in found.rows):
         curve, wish = st.columns([3, 2], gap="medium")
         with curve:
-            st.plotly_chart(
-                _figure(found, shown.limit.value), key="audit-curve", config={"displaylogo": False}, alt=texts.CURVE_ALT
-            )
+            figures.draw(_figure(found, shown.limit.value), "audit", texts.CURVE_ALT)
         with wish:
             _wish(layout, run_id, found)
     _notes(found)
@@ -127,24 +127,24 @@ def _wish(layout: Layout, run_id: str, found: AuditView) -> None:
             st.button(texts.USE.format(value=value, how=words), key=f"use-{words}", on_click=use)
 
 
-def _figure(found: AuditView, threshold: float) -> go.Figure:
+def _figure(found: AuditView, threshold: float) -> list[go.Figure]:
     """Precision and recall by threshold, each with its interval."""
-    figure = go.Figure()
-    for name, color in _COLORS.items():
-        known = [(row.threshold, getattr(row, name)) for row in found.rows if getattr(row, name).is_enough]
-        x = [at for at, _ in known]
-        band = {"x": x + x[::-1], "y": [one.high for _, one in known] + [one.low for _, one in known][::-1]}
-        figure.add_scatter(
-            **band, fill="toself", fillcolor=color, opacity=0.15, line_width=0, hoverinfo="skip", showlegend=False
-        )
-        figure.add_scatter(x=x, y=[one.value for _, one in known], line_color=color, name=name)
-    figure.add_vline(threshold, line_dash="dot", line_color="#808080")
-    figure.update_layout(
-        height=280, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis={"title": texts.CURVE_X, "range": [0, 1]},
-        yaxis={"range": [0, 1.02], "tickformat": ".0%"}, legend={"orientation": "h", "y": 1.1},
-        paper_bgcolor="rgba(0,0,0,0)", plot_bgcolor="rgba(0,0,0,0)",
-    )  # fmt: skip
-    return figure
+    points: list[dict[str, Any]] = []
+    for row in found.rows:
+        known = {name: getattr(row, name) for name in texts.PRECISION_OR_RECALL}
+        points.append({"epoch": row.threshold, "epochs": 1} | {name: one for name, one in known.items() if one.is_enough})
+    values = [{name: getattr(one, "value", one) for name, one in point.items()} for point in points]
+    drawn = figures.lines(
+        texts.CURVE, values, {name: name for name in _COLORS}, xaxis_title=texts.CURVE_X, yaxis=figures.SHARES
+    )
+    for figure in drawn:
+        for name, color in _COLORS.items():
+            there = [(point["epoch"], point[name].low, point[name].high) for point in points if name in point]
+            if there:
+                x, low, high = map(list, zip(*there, strict=True))
+                figures.add_interval(figure, x, low, high, color)
+        figure.add_vline(threshold, line_dash="dot", line_color="#808080")
+    return drawn
 
 
 def _notes(found: AuditView) -> None:

@@ -46,7 +46,7 @@ PRECISION = "Precision of flagged {share}"
 RECALL = "Recall {share}"
 SCENES_HELP = "What the run finds in each scene, and where that is doubtful."
 SCENE_COLUMNS = {
-    "scene": "Scene", "n": "Buildings", "n_assessed": "Assessed", "n_damaged": "Damaged, answered",
+    "scene_id": "Scene", "n": "Buildings", "n_assessed": "Assessed", "n_damaged": "Damaged, answered",
     "n_not_damaged": "Not damaged, answered", "n_flagged": "Flagged", "flag_rate": "Flag rate", "doubt": "Doubt",
 }  # fmt: skip
 NO_SCENE, NO_DOUBT = "no scene", "none"
@@ -91,7 +91,7 @@ PRECISION_OR_RECALL = ("precision", "recall")
 AT_LEAST = "At least this {what}"
 USE = "Use {value:.4f}, {how}"
 ASSURED, ESTIMATED = "with 95 % confidence", "by the estimate alone"
-CURVE_X = "threshold"
+CURVE, CURVE_X = "Precision and recall, with 95 % intervals", "threshold"
 CURVE_ALT = "Precision of the flagged, and recall with the confirmed, at each threshold, with 95 % intervals"
 AGREEMENT = "Two readers agree on {share} of {n}{kappa}."
 KAPPA = ", kappa {kappa:.2f}"
@@ -146,7 +146,6 @@ AREA_COLUMNS = {
 AREA_TYPE = "{name}: {state}"
 SHARE_ESTIMATED = "Estimated damaged, share of assessed"
 SHARE_FLAGGED = "Flagged or confirmed, share of assessed"
-NONE_ASSESSED = "None assessed"
 AREA_HOVER = "{name}<br>{share}<br>{confirmed:,} confirmed, {flagged:,} flagged, {assessed:,} assessed of {n:,}"
 AREA_ALT = "Map of areas, colored by share"
 NO_SHARE = "not assessed"

@@ -99,19 +99,9 @@ def _scenes(shown: DamageMap) -> None:
     with st.popover(texts.scenes(len(rows), len(doubtful)), icon=icon, help=texts.SCENES_HELP):
         for row in doubtful[:_MOST_DOUBTS]:
             st.warning(frame.plain(row.doubt), icon=":material/visibility_off:")
-        values = [
-            {
-                "scene": row.scene_id or texts.NO_SCENE,
-                "n": row.n,
-                "n_assessed": row.n_assessed,
-                "n_damaged": row.n_damaged,
-                "n_not_damaged": row.n_not_damaged,
-                "n_flagged": row.n_flagged,
-                "flag_rate": None if row.flag_rate is None else wording.percent(row.flag_rate),
-                "doubt": row.doubt or texts.NO_DOUBT,
-            }
-            for row in rows
-        ]
+        said = {"scene_id": texts.NO_SCENE, "doubt": texts.NO_DOUBT}
+        values = [{**vars(row), **{name: getattr(row, name) or words for name, words in said.items()}} for row in rows]
         st.dataframe(
-            [{texts.SCENE_COLUMNS[name]: row[name] for name in texts.SCENE_COLUMNS} for row in values], hide_index=True
-        )
+            [{title: each[name] for name, title in texts.SCENE_COLUMNS.items()} for each in values], hide_index=True,
+            column_config={texts.SCENE_COLUMNS["flag_rate"]: st.column_config.NumberColumn(format="percent")},
+        )  # fmt: skip

@@ -17,7 +17,7 @@ from pu_geo.explore.clusters import Cluster, Inspected
 from pu_geo.jobs.actions import limits
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
-from pu_geo.ui.components import job_card
+from pu_geo.ui.components import figures, job_card
 from pu_geo.ui.explore import texts
 
 _CHIP_PX, _N_CHIPS = 64, 8
@@ -82,12 +82,11 @@ def _inspected(layout: Layout, run_id: str, found: Inspected) -> None:
         _two_means(found)
     chosen = _table(found)
     _one(layout, run_id, found, chosen)
-    figure = map_of(*clusters.on_map(layout, found, chosen.name))
-    st.plotly_chart(figure, key="cluster-map", config={"displaylogo": False, "scrollZoom": True})
+    figures.draw_map(map_of(*clusters.on_map(layout, found, chosen.name)), "cluster-map")
 
 
 def _two_means(found: Inspected) -> None:
-    """Draw what is known of two means: the orientation check, the potential, and how single seeds ended."""
+    """Draw what is known of two means: the orientation check, and the potential."""
     if found.is_oriented is False:
         st.error(texts.NOT_ORIENTED)
     elif found.is_oriented:
@@ -95,17 +94,8 @@ def _two_means(found: Inspected) -> None:
     if found.n_near is not None and found.n_kept:
         later = texts.LATER_ONES.format(n=found.n_later) if found.n_later else ""
         st.caption(texts.KEPT.format(kept=found.n_kept, near=found.n_near, later=later))
-    if not found.seeds:
-        st.caption(texts.AS_STORED)
-        return
-    percent = partial(st.column_config.NumberColumn, format="percent")
-    with st.expander(texts.POTENTIAL.format(potential=found.potential, n=len(found.seeds))):
-        st.dataframe(
-            list(found.seeds), hide_index=True, column_config={
-                "potential": st.column_config.NumberColumn(format="%.4g"), **texts.SEED_COLUMNS,
-                **{name: percent(texts.SEED_COLUMNS[name]) for name in ("share", "agrees")},
-            },
-        )  # fmt: skip
+    if found.potential is not None:
+        st.caption(texts.POTENTIAL.format(potential=found.potential))
 
 
 def _table(found: Inspected) -> Cluster:
@@ -216,18 +206,13 @@ def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> 
 
 
 COLOR, OTHERS = "#CC79A7", "#C8C8C8"
-_MANY = 5000
 
 
 def map_of(own: NDArray[np.float32], others: NDArray[np.float32]) -> go.Figure:
     """Draw buildings as dots in grid pixels, y down."""
-    figure = go.Figure()
-    size = 3 if len(own) + len(others) > _MANY else 6
-    for name, xy, color in ((texts.OTHER_BUILDINGS, others, OTHERS), (texts.THIS_CLUSTER, own, COLOR)):
-        marker = {"size": size, "color": color}
-        figure.add_scattergl(x=xy[:, 0], y=xy[:, 1], mode="markers", name=name, hoverinfo="skip", marker=marker)
-    figure.update_layout(
-        height=300, margin={"l": 0, "r": 0, "t": 8, "b": 0}, dragmode="pan", xaxis={"visible": False},
-        yaxis={"visible": False, "autorange": "reversed", "scaleanchor": "x"}, legend={"orientation": "h"},
-    )  # fmt: skip
-    return figure
+    return figures.dots(
+        [
+            {"x": xy[:, 0], "y": xy[:, 1], "name": name, "hoverinfo": "skip", "marker_color": color}
+            for name, xy, color in ((texts.OTHER_BUILDINGS, others, OTHERS), (texts.THIS_CLUSTER, own, COLOR))
+        ]
+    )

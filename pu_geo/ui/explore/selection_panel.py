@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
 
 from pu_geo import wording
-from pu_geo.errors import PuGeoError
 from pu_geo.explore import selections
 from pu_geo.lifecycle import projects
 from pu_geo.maps import exporting
@@ -46,7 +45,7 @@ def select(key: str, building_ids: Sequence[str]) -> None:
 
 
 def draw(layout: Layout, run_id: str, key: str) -> None:
-    """Draw the button that opens saving, loading and exporting of selections; what goes wrong stands beside it.
+    """Draw the button that opens saving, loading and exporting of selections.
 
     Args:
         key: of the view, as given to `project_view`.
@@ -59,40 +58,20 @@ def draw(layout: Layout, run_id: str, key: str) -> None:
             )
             st.form_submit_button(
                 texts.save(len(ids)), icon=":material/bookmark_add:", disabled=not ids,
-                on_click=_does(key, partial(_save, layout, run_id, key, ids)), key=f"{key}:save",
+                on_click=frame.does(partial(_save, layout, run_id, key, ids)), key=f"{key}:save",
             )  # fmt: skip
         st.download_button(
             texts.CSV, partial(selections.as_csv, layout, run_id, ids), texts.CSV_FILE, "text/csv", disabled=not ids,
             key=f"{key}:csv", help=texts.CSV_HELP, icon=":material/download:", on_click="ignore",
         )  # fmt: skip
-        _show_problem(key)
         st.markdown(texts.SAVED.format(n=len(saved)))
         _list(layout, run_id, key, saved)
         name, decision = st.session_state.get(f"{key}:changed") or ("", 0)
         if name:
             words = texts.PUT_BACK.format(name=f"{name[:24]}{'…' if len(name) > 24 else ''}")
             st.button(frame.plain(words), icon=":material/undo:", key=f"{key}:put-back",
-                      on_click=_does(key, partial(_put_back, layout, key, name, decision)))  # fmt: skip
+                      on_click=frame.does(partial(_put_back, layout, key, name, decision)))  # fmt: skip
         job_card.watch(layout, "selection", body=_exported)
-
-
-def _does(key: str, act: Callable[[], object]) -> Callable[[], None]:
-    """Return what a button's `on_click` takes; a user's mistake is kept for `_show_problem`."""
-
-    def on_click() -> None:
-        st.session_state[f"{key}:problem"] = None
-        try:
-            act()
-        except PuGeoError as error:
-            st.session_state[f"{key}:problem"] = error.problem, error.hint
-
-    return on_click
-
-
-def _show_problem(key: str) -> None:
-    if found := st.session_state.get(f"{key}:problem"):
-        problem, hint = map(frame.plain, found)
-        st.error(f"**{problem}**\n\n{hint}", icon=":material/error:")
 
 
 def _list(layout: Layout, run_id: str, key: str, saved: list[Decision]) -> None:
@@ -108,11 +87,11 @@ def _list(layout: Layout, run_id: str, key: str, saved: list[Decision]) -> None:
         row = f"{key}:{each.decision}"
         with st.container(horizontal=True, gap="small"):
             st.button(texts.SELECT, type="tertiary", key=f"{row}:load", help=texts.SELECT_HELP,
-                      on_click=_does(key, partial(select, key, each.facts["building_ids"])))  # fmt: skip
+                      on_click=frame.does(partial(select, key, each.facts["building_ids"])))  # fmt: skip
             st.button(texts.EXPORT, type="tertiary", key=f"{row}:export", help=texts.EXPORT_HELP,
-                      on_click=_does(key, partial(exporting.start_selection, layout, run_id, each.name)))  # fmt: skip
+                      on_click=frame.does(partial(exporting.start_selection, layout, run_id, each.name)))  # fmt: skip
             st.button(texts.REMOVE, type="tertiary", key=f"{row}:remove", help=texts.REMOVE_HELP,
-                      on_click=_does(key, partial(_remove, layout, key, each.name)))  # fmt: skip
+                      on_click=frame.does(partial(_remove, layout, key, each.name)))  # fmt: skip
     if len(saved) > _MOST_SHOWN:
         st.caption(texts.NEWEST.format(most=_MOST_SHOWN, n=len(saved)))
 

@@ -146,12 +146,7 @@ KEPT = (
     "Where these "
     "are few, the two clusters follow something else than damage, whatever the check says.{later}"
 )
-AS_STORED = "As the run stored them. Start the clustering to get their potential, and how other seeds end."
-POTENTIAL = "Potential {potential:.4g}, the lowest of {n} seeds"
-SEED_COLUMNS = {
-    "oriented": "orientation check passed", "iterations": "passes", "share": "share in the cluster of the damaged",
-    "agrees": "same labels", "is_chosen": "chosen",
-}  # fmt: skip
+POTENTIAL = "Potential {potential:.4g}, the lowest of several seeds."
 MARKS = {"": "", "accepted": "accepted", "partly": "partly accepted", "rejected": "rejected"}
 C_NAME, C_STATE, C_SIZE, C_DAMAGED, C_LABELED, C_ESTIMATE, C_INTERVAL, C_SPREAD, C_SCORE, C_STABLE = (
     "cluster", "decided", "buildings", "damaged", "labeled damaged", "estimate", "interval", "spread", "score", "stability",

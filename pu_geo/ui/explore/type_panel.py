@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo import jobs
@@ -15,7 +14,7 @@ from pu_geo.explore.discovering import Group, Proposal
 from pu_geo.jobs.actions import limits
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
-from pu_geo.ui.components import job_card
+from pu_geo.ui.components import figures, job_card
 from pu_geo.ui.explore import texts
 from pu_geo.wording import plural
 
@@ -93,20 +92,12 @@ def _draw_proposal(layout: Layout, found: Proposal) -> None:
 
 
 def _draw_curve(found: Proposal) -> None:
-    curve, number = found.curve, found.facts["n_groups"]
-    figure = go.Figure(go.Scatter(x=list(curve), y=list(curve.values()), mode="lines+markers", line_color="#0B6E99"))
-    figure.add_vline(
-        x=number,
-        line_dash="dot",
-        line_color="#D55E00",
-        annotation_text=texts.CURVE_TAKEN.format(n=number),
-        annotation_position="top right",
-    )
-    figure.update_layout(
-        height=220, margin={"l": 0, "r": 0, "t": 16, "b": 0}, xaxis_title=texts.CURVE_X, yaxis_title=texts.CURVE_Y,
-        xaxis_dtick=1, showlegend=False,
-    )  # fmt: skip
-    st.plotly_chart(figure, key=f"types-curve-{found.id}", config={"displaylogo": False})
+    points = [{"epoch": n, "agreement": value} for n, value in found.curve.items()]
+    drawn = figures.lines(texts.CURVE_Y, points, {"agreement": texts.CURVE_Y}, xaxis_title=texts.CURVE_X, xaxis_dtick=1)
+    for figure in drawn:
+        number = found.facts["n_groups"]
+        figure.add_vline(number, line_dash="dot", annotation_text=texts.CURVE_TAKEN.format(n=number))
+    figures.draw(drawn, found.id)
     st.caption(texts.CURVE_NOTE)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import Field, fields, replace
 from typing import Any
 
 import streamlit as st
@@ -66,7 +66,7 @@ def _settings(layout: Layout, run_id: str) -> None:
     """Draw a field for each setting, as people left them; a change is stored, and counts for the next UMAP."""
     found = exploring.umap_settings(layout, run_id)
     for item in fields(UmapSettings):
-        _setting(layout, run_id, found, item.name)
+        _setting(layout, run_id, found, item)
     if found.supervised:
         st.caption(f":orange[{exploring.SUPERVISED}]")
     job, made = exploring.umap_job(layout, run_id), exploring.picture(layout, run_id)
@@ -84,9 +84,9 @@ def _settings(layout: Layout, run_id: str) -> None:
     )
 
 
-def _setting(layout: Layout, run_id: str, found: UmapSettings, name: str) -> None:
-    item = next(each for each in fields(UmapSettings) if each.name == name)
-    value, meta, label = getattr(found, name), item.metadata, texts.SETTING_NAMES[name]
+def _setting(layout: Layout, run_id: str, found: UmapSettings, item: Field[Any]) -> None:
+    name, meta = item.name, item.metadata
+    value, label = getattr(found, name), texts.SETTING_NAMES[name]
 
     def change(wanted: Any) -> None:
         now = exploring.umap_settings(layout, run_id)  # one message of the browser may change two fields

@@ -127,16 +127,8 @@ def notes(layout: Layout, job: JobView) -> None:
                 _button(words, "compare-shifted", lambda: start(shift=not shift), False)
         else:
             st.caption(texts.CAN_UNDO)
-    if job.state == "done" and job.task in (
-        "add_scenes",
-        "add_layer",
-        "replace_scene",
-        "replace_layer",
-        "add_xbd",
-        "add_aoi",
-    ):
-        for note in job.result.get("notes", ()):
-            frame.caption(note)
+    if job.task not in ("add_footprints", "add_grid", "replace_footprints"):
+        job_card.notes(job)
 
 
 # Scenes
@@ -178,9 +170,18 @@ def _scene_paths(layout: Layout, overview: Overview, is_running: bool) -> None:
             file_picker.browse_button(f"{key}-picker", title, "scenes", file_picker.into_lines(key), several=True)
     with st.container(horizontal=True):
         is_named = bool(_field("post_paths") or _field("pre_paths"))
-        _button(texts.ADD_SCENES, "add-scenes", partial(_add_named_scenes, layout), is_running, is_main=is_named)
+
+        def add() -> None:
+            _start_scenes(layout, *(preparation.paths_in(_field(key)) for key in ("pre_paths", "post_paths")))
+
+        _button(texts.ADD_SCENES, "add-scenes", add, is_running, is_main=is_named)
         with st.popover(frame.plain(texts.bands_and_crs(*_special())), icon=":material/tune:"):
-            _special_files()
+            st.text_input(texts.RGB, placeholder=texts.RGB_EXAMPLE, key="rgb_bands")
+            st.text_input(texts.CRS_MISSING, placeholder=texts.CRS_EXAMPLE, key="file_crs")
+            st.number_input(
+                texts.PIXEL_M, 0.01, 100.0, None, 0.1, key="pixel_m", placeholder=texts.PIXEL_M_EXAMPLE,
+                help=texts.PIXEL_M_HELP,
+            )  # fmt: skip
 
 
 def _into_both(paths: list[str]) -> None:
@@ -202,59 +203,38 @@ def forget_other(layout: Layout) -> None:
     st.session_state[_OF] = str(layout.folder)
 
 
-def _special_files() -> None:
-    st.text_input(texts.RGB, placeholder=texts.RGB_EXAMPLE, key="rgb_bands")
-    st.text_input(texts.CRS_MISSING, placeholder=texts.CRS_EXAMPLE, key="file_crs")
-    st.number_input(
-        texts.PIXEL_M, 0.01, 100.0, None, 0.1, key="pixel_m", placeholder=texts.PIXEL_M_EXAMPLE, help=texts.PIXEL_M_HELP
-    )
-
-
-def _add_named_scenes(layout: Layout) -> None:
-    _start_scenes(layout, *(preparation.paths_in(_field(key)) for key in ("pre_paths", "post_paths")))
-
-
 def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> None:
     bands, crs, pixel_m = _special()
     jobs.start(layout, AddScenes(pre, post, bands=bands, crs=crs, pixel_m=pixel_m))
 
 
-def _uploader(label: str, kinds: Sequence[str], key: str, *, several: bool = False) -> bool:
-    """Draw a field for files, which is empty again after `_empty`; return whether there are some."""
-    st.file_uploader(
-        label, type=list(kinds), accept_multiple_files=several, max_upload_size=MAX_MB, key=_place_of_files(key)
-    )
-    return bool(_files_in(key))
+def _uploads(
+    label: str, kinds: Sequence[str], key: str, words: str, act: Callable[[list[str]], object], layout: Layout,
+    is_running: bool, *, several: bool = False,
+) -> None:  # fmt: skip
+    """Draw a field for files and the button that adds them, after which it is empty; `act` takes where they are kept."""
 
+    def add() -> None:
+        found = st.session_state[key]
+        files = found if isinstance(found, list) else [found] * (found is not None)
+        act(preparation.keep_uploads(layout, [(file.name, file.getbuffer()) for file in files]))
 
-def _place_of_files(key: str) -> str:
-    return f"{key}-{st.session_state.get(f'{key}-times', 0)}"
-
-
-def _files_in(key: str) -> list[tuple[str, memoryview]]:
-    """Return the files that a field holds now, also such as came after it was drawn."""
-    found = st.session_state.get(_place_of_files(key))
-    files = found if isinstance(found, list) else [found] if found is not None else []
-    return [(file.name, file.getbuffer()) for file in files]
-
-
-def _empty(key: str) -> None:
-    st.session_state[f"{key}-times"] = st.session_state.get(f"{key}-times", 0) + 1
+    with st.form(f"{key}-form", clear_on_submit=True, border=False):
+        st.file_uploader(label, type=list(kinds), accept_multiple_files=several, max_upload_size=MAX_MB, key=key)
+        st.form_submit_button(words, disabled=is_running, on_click=frame.does(add))
 
 
 def _scene_uploads(layout: Layout, is_running: bool) -> None:
     st.radio(texts.ROLE, ["post", "pre"], format_func=texts.ROLES.__getitem__, horizontal=True, key="role")
-    is_there = _uploader(texts.UPLOAD_SCENES, [*_PICTURES, *_BESIDE], "scene-files", several=True)
+
+    def add(kept: list[str]) -> None:
+        pictures = list(dict.fromkeys(path for path in kept if path.rsplit(".", 1)[-1].lower() in _PICTURES))
+        is_pre = st.session_state.get("role") == "pre"
+        _start_scenes(layout, pictures if is_pre else [], [] if is_pre else pictures)
+
+    kinds = [*_PICTURES, *_BESIDE]
+    _uploads(texts.UPLOAD_SCENES, kinds, "scene-files", texts.ADD_UPLOADS, add, layout, is_running, several=True)
     st.caption(texts.UPLOAD_LIMIT.format(mb=MAX_MB))
-    _button(texts.ADD_UPLOADS, "add-uploads", partial(_add_uploads, layout), is_running or not is_there, is_main=True)
-
-
-def _add_uploads(layout: Layout) -> None:
-    kept = preparation.keep_uploads(layout, _files_in("scene-files"))
-    pictures = list(dict.fromkeys(path for path in kept if path.rsplit(".", 1)[-1].lower() in _PICTURES))
-    is_pre = st.session_state.get("role") == "pre"
-    _start_scenes(layout, pictures if is_pre else [], [] if is_pre else pictures)
-    _empty("scene-files")
 
 
 def _xbd(layout: Layout, is_running: bool) -> None:
@@ -535,7 +515,15 @@ def footprints(layout: Layout, overview: Overview, here: Outlines, now: Step, is
         ways = {
             **({texts.HERE: lambda: _here(layout, overview, here, is_running)} if overview.n_buildings else {}),
             texts.FOOTPRINT_FILE: lambda: _footprint_path(layout, is_running),
-            texts.UPLOAD_FOOTPRINTS: lambda: _footprint_upload(layout, is_running),
+            texts.UPLOAD_FOOTPRINTS: lambda: _uploads(
+                texts.FORMATS,
+                _VECTORS,
+                "footprint-file",
+                texts.ADD_UPLOAD,
+                lambda kept: _start_footprints(layout, "".join(kept)),
+                layout,
+                is_running,
+            ),
             texts.GRID: lambda: _lay_grid(layout, is_running),
             texts.AOI_TAB: lambda: _aoi(layout, here, is_running),
         }
@@ -571,14 +559,11 @@ def _change_footprints(layout: Layout, overview: Overview, here: Outlines, is_ru
                 "footprint-new-picker", texts.NEW_FOOTPRINTS, "vectors", file_picker.into_field("footprint_new_path")
             )
             _button(
-                texts.COMPARE_FOOTPRINTS, "compare-footprints", lambda: _compare_footprints(layout), is_running,
+                texts.COMPARE_FOOTPRINTS, "compare-footprints", lambda: removing.start_replacing_footprints(
+                    layout, preparation.first_path(_field("footprint_new_path")), frame.analyst()
+                ), is_running,
                 help=texts.COMPARE_HELP,
             )  # fmt: skip
-
-
-def _compare_footprints(layout: Layout) -> None:
-    path = "".join(preparation.paths_in(_field("footprint_new_path"))[:1])
-    removing.start_replacing_footprints(layout, path, frame.analyst())
 
 
 def _accounts(here: Outlines) -> None:
@@ -610,7 +595,7 @@ def _footprint_path(layout: Layout, is_running: bool) -> None:
         )
         _button(
             texts.ADD_FOOTPRINTS, "add-footprints",
-            lambda: _start_footprints(layout, "".join(preparation.paths_in(_field("footprint_path"))[:1])),
+            lambda: _start_footprints(layout, preparation.first_path(_field("footprint_path"))),
             is_running, is_main=bool(_field("footprint_path")),
         )  # fmt: skip
 
@@ -618,16 +603,6 @@ def _footprint_path(layout: Layout, is_running: bool) -> None:
 def _add_picked_footprints(layout: Layout, paths: list[str]) -> None:
     st.session_state["footprint_path"] = paths[0]  # it is there to be corrected where the file is refused
     _start_footprints(layout, paths[0])
-
-
-def _footprint_upload(layout: Layout, is_running: bool) -> None:
-    is_there = _uploader(texts.FORMATS, _VECTORS, "footprint-file")
-    _button(texts.ADD_UPLOAD, "add-upload", partial(_add_footprint_upload, layout), is_running or not is_there, is_main=True)
-
-
-def _add_footprint_upload(layout: Layout) -> None:
-    _start_footprints(layout, preparation.keep_uploads(layout, _files_in("footprint-file"))[0])
-    _empty("footprint-file")
 
 
 def _start_footprints(layout: Layout, path: str) -> None:
@@ -649,7 +624,12 @@ def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
     right.text_input(texts.AOI_TEXT, key="aoi_text", placeholder=texts.AOI_TEXT_EXAMPLE, help=texts.AOI_HELP)
     with st.container(horizontal=True):
         file_picker.browse_button("aoi-picker", texts.BROWSE_AOI, "vectors", file_picker.into_field("aoi_path"))
-        _button(texts.REPLACE_AOI if here.aoi else texts.SET_AOI, "set-aoi", partial(_set_aoi, layout), is_running)
+        _button(
+            texts.REPLACE_AOI if here.aoi else texts.SET_AOI,
+            "set-aoi",
+            lambda: jobs.start(layout, AddAoi(preparation.first_path(_field("aoi_path")), text=_field("aoi_text"))),
+            is_running,
+        )
         if here.aoi is not None:
             _button(texts.REMOVE_AOI, "remove-aoi", lambda: preparation.remove_aoi(layout), is_running)
         if here.aoi_before is not None:
@@ -657,10 +637,6 @@ def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
             _button(label, "restore-aoi", lambda: preparation.put_back_aoi(layout), is_running)
     districts = ", ".join(f"{frame.plain(name)} ({n:,})" for name, n in here.areas.items())
     st.caption(texts.DISTRICTS.format(layers=districts or texts.NONE_YET))
-
-
-def _set_aoi(layout: Layout) -> None:
-    jobs.start(layout, AddAoi("".join(preparation.paths_in(_field("aoi_path"))[:1]), text=_field("aoi_text")))
 
 
 # Chips

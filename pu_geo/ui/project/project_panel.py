@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pu_geo.jobs import JobView, tasks
+from pu_geo.jobs import tasks
 from pu_geo.lifecycle import projects, removing
 from pu_geo.lifecycle.projects import Recent
 from pu_geo.scenes import preparation
@@ -42,17 +42,12 @@ def open_project(layout: Layout, action: DeltaGenerator) -> None:
         with st.container(horizontal=True, gap="large"):
             for label, value in figures:
                 st.metric(label, frame.plain(value), width="content")
-        is_filling = job_card.watch(layout, "scenes", only=lambda job: tasks.of(job.task).screen == "project", body=_notes)
+        is_filling = job_card.watch(
+            layout, "scenes", only=lambda job: tasks.of(job.task).screen == "project", body=job_card.notes
+        )
     if not is_filling:
         with action:
             frame.link(summary.next_step, texts.NEXT_LINK.format(step=texts.NEXT[summary.next_step]))
-
-
-def _notes(job: JobView) -> None:
-    """Draw what a new round left behind of the round before."""
-    if job.state == "done":
-        for note in job.result.get("notes", ()):
-            frame.caption(str(note))
 
 
 def choices(layout: Layout | None) -> None:
@@ -129,7 +124,11 @@ def _recent(layout: Layout | None) -> None:
                 _card(card, is_open=layout is not None and card.layout == layout)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         file_picker.browse_button(
-            "open-project", texts.PICK_PROJECT, "projects", lambda paths: _open(paths[0]), label=texts.OPEN_BROWSE
+            "open-project",
+            texts.PICK_PROJECT,
+            "projects",
+            lambda paths: frame.open_project(paths[0]),
+            label=texts.OPEN_BROWSE,
         )
         with st.popover(texts.OPEN_OTHER, icon=":material/edit:"):
             with st.container(key="enter-open-typed"):
@@ -145,18 +144,14 @@ def _card(card: Recent, *, is_open: bool) -> None:
             st.caption(" · ".join(filter(None, (day_and_time(card.used_at), words))))
         frame.press(
             texts.IS_OPEN if is_open else texts.OPEN,
-            lambda: _open(str(card.layout.folder)),
+            partial(frame.open_project, str(card.layout.folder)),
             key=f"open-{projects.token_of(card.layout)}",
             disabled=is_open,
         )
 
 
-def _open(path: str) -> None:
-    frame.open_project(path)
-
-
 def _open_typed() -> None:
-    _open("".join(preparation.paths_in(str(st.session_state.get("open_path") or ""))[:1]))
+    frame.open_project(preparation.first_path(st.session_state.get("open_path")))
 
 
 def next_round(layout: Layout) -> None:

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from pu_geo import wording
@@ -24,8 +23,6 @@ from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker, job_card
 from pu_geo.ui.train import texts
 
-_HEIGHT_PX = 230
-_COSINES = [[0.0, "#0072B2"], [0.5, "#E6E6E6"], [1.0, "#D55E00"]]
 _MOST_LINES, _MOST_TROUBLES = 300, 5
 _SECONDS_BETWEEN_READS = 2.0
 _MAX_MB = 1
@@ -149,7 +146,11 @@ def _status(layout: Layout, shown: Federation) -> None:
             if now.is_lead and not now.is_over:
                 n = now.agreement.settings.rounds
                 st.progress(now.round / n, text=texts.ROUND_OF.format(round=now.round, n=n))
-            _members_and_figures(now)
+            members, cosines = st.columns(2, gap="medium")
+            with members:
+                _members(now)
+            with cosines:
+                _cosines(now)
 
     progress()
     st.caption(texts.TRIAL_NOTE if shown.is_trial else frame.plain(shown.agreement.privacy.words(len(shown.own))))
@@ -215,17 +216,6 @@ def _download(label: str, path: Path, name: str, key: str) -> None:
     )  # fmt: skip
 
 
-def _members_and_figures(now: Federation) -> None:
-    members, cosines = st.columns(2, gap="medium")
-    with members:
-        _members(now)
-    with cosines:
-        if now.cosines:
-            _cosines(now)
-        else:
-            st.caption(texts.NO_ROUND if now.is_lead else texts.NO_VECTORS)
-
-
 def _members(now: Federation) -> None:
     """Draw who holds which class, and what went wrong in the newest rounds."""
     for one, state in zip(now.members, now.states, strict=True):
@@ -282,19 +272,13 @@ def _request(layout: Layout, now: Federation, path: str) -> None:
 
 def _cosines(now: Federation) -> None:
     """Draw the cosines of the class vectors: far below 1 between two classes means that they are kept from each other."""
-    names = list(now.agreement.classes)
-    figure = go.Figure(
-        go.Heatmap(
-            z=now.cosines, x=names, y=names, zmin=-1, zmax=1, colorscale=_COSINES, xgap=2, ygap=2, showscale=False,
-            text=[[f"{value:.2f}" for value in row] for row in now.cosines], texttemplate="%{text}",
-            hovertemplate="%{y}, %{x}: %{z:.3f}<extra></extra>",
-        )
-    )  # fmt: skip
-    figure.update_layout(yaxis={"autorange": "reversed", "type": "category"}, xaxis={"type": "category"})
-    st.caption(texts.COSINES)  # a title of the figure would be cut where it is narrow
-    figure.update_layout(height=_HEIGHT_PX, margin={"l": 0, "r": 0, "t": 8, "b": 0})
-    key = f"cosines-{now.id}"
-    st.plotly_chart(figure, key=key, config={"displayModeBar": False}, theme="streamlit", alt=texts.COSINES_ALT)
+    if not now.cosines:
+        st.caption(texts.NO_ROUND if now.is_lead else texts.NO_VECTORS)
+        return
+    st.caption(texts.COSINES)
+    names = now.agreement.classes
+    rows = [{"": name, **dict(zip(names, row, strict=True))} for name, row in zip(names, now.cosines, strict=True)]
+    st.dataframe(rows, hide_index=True)
 
 
 def _score(layout: Layout, shown: Federation) -> None:
@@ -362,12 +346,7 @@ def _ledger(layout: Layout, shown: Federation) -> None:
 def _lead(layout: Layout) -> None:
     st.caption(texts.LEAD_NOTE)
     own = federating.own_classes(layout)
-    first, second = st.columns([2, 3], gap="medium")
-    title = first.text_input(
-        texts.FEDERATION_TITLE, key="federation-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
-    )
-    with second:
-        types = _types_field(own, "federation-types")
+    title, types = _title_and_types(own, "federation")
     chosen = _own_fields(own, types, key="lead", gives_rest=True)
     first, second = st.columns([2, 3], gap="medium", vertical_alignment="bottom")
     host = first.text_input(
@@ -390,13 +369,17 @@ def _lead(layout: Layout) -> None:
     )
 
 
-def _types_field(own: Sequence[OwnClass], key: str) -> list[str]:
-    """Draw the field for the damage types of a federation, at first those that people named here; return them."""
-    given = st.text_input(
-        texts.FEDERATION_TYPES, ", ".join(dict.fromkeys(one.name for one in own if one.types_from == ANSWERS)), key=key,
-        help=texts.FEDERATION_TYPES_HELP, placeholder=texts.FEDERATION_TYPES_EXAMPLE,
+def _title_and_types(own: Sequence[OwnClass], key: str) -> tuple[str, list[str]]:
+    """Draw the fields for a federation's title and its damage types, at first those that people named here; return them."""
+    first, second = st.columns([2, 3], gap="medium")
+    title = first.text_input(
+        texts.FEDERATION_TITLE, key=f"{key}-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
+    )
+    given = second.text_input(
+        texts.FEDERATION_TYPES, ", ".join(dict.fromkeys(one.name for one in own if one.types_from == ANSWERS)),
+        key=f"{key}-types", help=texts.FEDERATION_TYPES_HELP, placeholder=texts.FEDERATION_TYPES_EXAMPLE,
     )  # fmt: skip
-    return list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
+    return title, list(dict.fromkeys(filter(None, (" ".join(each.split()) for each in given.split(",")))))
 
 
 def _warn_if_local(address: str, words: str) -> None:
@@ -509,12 +492,7 @@ def _simulate(layout: Layout) -> None:
         st.caption(texts.NO_PARTIES)
         return
     own = federating.own_classes(layout)
-    first, second = st.columns([2, 3], gap="medium")
-    title = first.text_input(
-        texts.FEDERATION_TITLE, key="trial-title", max_chars=80, placeholder=texts.FEDERATION_TITLE_EXAMPLE
-    )
-    with second:
-        types = _types_field(own, "trial-types")
+    title, types = _title_and_types(own, "trial")
     chosen = st.multiselect(texts.PARTIES, list(others), key="trial-parties")
     held = {layout: _own_fields(own, types, key="trial-here", gives_rest=True)}
     for name in chosen:

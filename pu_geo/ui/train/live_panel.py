@@ -17,17 +17,12 @@ from pu_geo.jobs import JobView
 from pu_geo.runs import training
 from pu_geo.store import run_names
 from pu_geo.store.layout import Layout
-from pu_geo.ui.components import job_card
+from pu_geo.ui.components import figures, job_card
 from pu_geo.ui.frame import plain
 from pu_geo.ui.train import texts
 
 Point = Mapping[str, Any]
-_BLUE, _RED, _GREEN, _PURPLE, _ORANGE, _GRAY = "#0B6E99", "#D55E00", "#009E73", "#8F4A86", "#B97A00", "#6B6B6B"
-_STYLES = (  # lines differ by more than color
-    (_BLUE, "solid"), (_RED, "dot"), (_GREEN, "dash"), (_PURPLE, "dashdot"), (_ORANGE, "longdash"), (_GRAY, "longdashdot"),
-)  # fmt: skip
 _CALLED = ("share_positive", "share_called")  # shown once an audit says what to hold them against
-_HEIGHT_PX = 190
 _SECONDS_BETWEEN_READS = 2.0
 
 
@@ -39,32 +34,26 @@ def body(layout: Layout, job: JobView) -> None:
     if job.state != "done" and evaluated:  # of a finished run the page shows the warnings
         _alarms(evaluated[-1])
     points = _stage(job)
-    first, more = [], []
-    if len(points) > 1:
-        first = _there(_loss(points), _shares(points, _shares_shown(layout)), _held_out(points))
-        more = _there(_loss_terms(points), _machine(points))
+    first = [*figures.lines(texts.LOSS, points, {"loss": "loss"}), *_shares(layout, points), *_held_out(points)]
+    more = [
+        *figures.lines(texts.LOSS_PARTS, points, _loss_terms(points)),
+        *figures.lines(
+            texts.SPEED, points, {"chips_per_s": texts.CHIPS_A_SECOND, "memory_mb": texts.MEMORY}, right=("memory_mb",),
+            yaxis_rangemode="tozero", yaxis2={"rangemode": "tozero", "tickmode": "auto", "nticks": 4},
+        ),
+    ]  # fmt: skip
     places = st.tabs([texts.CURVES, texts.CHIPS]) if first and evaluated else [st.container()] * 2
     with places[0]:
-        _draw_figures(job, first)
+        figures.draw(first, job.job_id)
         judged = [point for point in points if point.get("n_held_out")]
         if judged and judged[-1].get("criterion") is None:
             st.caption(texts.TOO_FEW_HELD_OUT.format(n=judged[-1]["n_held_out"]))
         if more and st.toggle(texts.DETAILS, key=f"details-{job.job_id}"):
-            _draw_figures(job, more)
+            figures.draw(more, job.job_id)
     with places[1]:
         _sheet(jobs.folder_of(layout, job.job_id), job.job_id, evaluated)
     if job.state == "done":
         st.caption(_result_words(layout, job))
-
-
-def _there(*figures: go.Figure | None) -> list[go.Figure]:
-    return [figure for figure in figures if figure is not None]
-
-
-def _shares_shown(layout: Layout) -> list[str]:
-    """Return the shares that may be drawn: what a model calls damaged only beside an audit's number."""
-    is_known = auditing.how_many(layout).basis in ("all", "audit")
-    return [name for name in texts.SHARE_NAMES if is_known or name not in _CALLED]
 
 
 def draw_device_queue(layout: Layout) -> None:
@@ -97,117 +86,38 @@ def _stage(job: JobView) -> list[Point]:
     return [point for point in job.curve if point.get("stage", "training") == chosen]
 
 
-def _draw_figures(job: JobView, figures: Sequence[go.Figure]) -> None:
-    columns = st.columns(2, gap="small") if len(figures) > 1 else [st.container()]
-    for number, figure in enumerate(figures):
-        with columns[number % len(columns)]:
-            key = f"{figure.layout.title.text}-{job.job_id}"
-            st.plotly_chart(figure, key=key, config={"displayModeBar": False}, theme="streamlit")
-
-
-def _loss(points: Sequence[Point]) -> go.Figure | None:
-    if "loss" not in _numbers(points):
-        return None
-    figure = _figure(texts.LOSS, points)
-    _line(figure, points, "loss", "loss", _STYLES[0])
-    return figure
-
-
-def _loss_terms(points: Sequence[Point]) -> go.Figure | None:
-    names = [name for name in _numbers(points) if name.startswith("loss_") or name in ("risk", "entropy")]
-    names = [name for name in names if name != "risk" or "loss_rep" in names]  # else it is the loss
-    if not names:
-        return None
-    figure = _figure(texts.LOSS_PARTS, points)
-    for style, name in zip(_STYLES, names, strict=False):
-        _line(figure, points, name, name.removeprefix("loss_").replace("_", " "), style)
-    return figure
-
-
-def _shares(points: Sequence[Point], names: Sequence[str]) -> go.Figure | None:
-    """Draw the threshold and shares, all from 0 to 1."""
-    there = [name for name in names if name in _numbers(points)]
-    if not there:
-        return None
-    has_called = any(name in _CALLED for name in there)
-    if "threshold" in there:
-        figure = _figure(texts.THRESHOLD_CALLED if has_called else texts.THRESHOLD, points)
-    else:
-        figure = _figure(texts.SHARES, points)
-    for style, name in zip(_STYLES, there, strict=False):
-        _line(figure, points, name, texts.SHARE_NAMES[name], style)
-    return figure.update_layout(yaxis=_SHARE_AXIS, showlegend=True)
-
-
-def _held_out(points: Sequence[Point]) -> go.Figure | None:
-    """Draw the PU criterion with its interval, and the recall on held-out clicks."""
-    judged = [point for point in points if point.get("criterion") is not None]
-    if not judged:
-        return None
-    figure = _figure(texts.HELD_OUT_CLICKS, points)
-    epochs = [point["epoch"] for point in judged]
-    for name, fill in (("criterion_low", None), ("criterion_high", "tonexty")):
-        figure.add_scatter(
-            x=epochs, y=[point[name] for point in judged], mode="lines", line={"width": 0}, fill=fill,
-            fillcolor="rgba(11,110,153,0.15)", hoverinfo="skip", showlegend=False,
-        )  # fmt: skip
-    _line(figure, judged, "criterion", texts.CRITERION, (_BLUE, "solid"), mode="lines+markers")
-    _line(figure, judged, "recall", texts.RECALL, (_RED, "dot"), mode="lines+markers", yaxis="y2")
-    figure.add_hline(
-        1, line={"color": _GRAY, "width": 1, "dash": "dash"}, annotation_text=texts.CALLING_ALL, annotation_font_size=10
-    )
-    return figure.update_layout(yaxis={"rangemode": "tozero"}, yaxis2={**_SHARE_AXIS, **_RIGHT})
-
-
-def _machine(points: Sequence[Point]) -> go.Figure | None:
-    if not {"chips_per_s", "memory_mb"} <= set(_numbers(points)):
-        return None
-    figure = _figure(texts.SPEED, points)
-    _line(figure, points, "chips_per_s", texts.CHIPS_A_SECOND, (_BLUE, "solid"))
-    _line(figure, points, "memory_mb", texts.MEMORY, (_RED, "dot"), yaxis="y2")
-    return figure.update_layout(
-        yaxis={"rangemode": "tozero"}, yaxis2={"rangemode": "tozero", "tickmode": "auto", "nticks": 4, **_RIGHT}
-    )
-
-
-_SHARE_AXIS = {"range": [0, 1.02], "dtick": 0.25, "tickmode": "linear", "tickformat": ".0%"}
-_RIGHT = {"overlaying": "y", "side": "right", "showgrid": False, "zeroline": False}
-
-
-def _numbers(points: Sequence[Point]) -> list[str]:
-    """Return the names of what was reported more than once, in order."""
+def _loss_terms(points: Sequence[Point]) -> dict[str, str]:
+    """Return the terms of a loss with their labels; a risk that is all of it is none."""
     names = dict.fromkeys(name for point in points for name in point)
-    return [name for name in names if sum(point.get(name) is not None for point in points) > 1]
+    return {
+        name: name.removeprefix("loss_").replace("_", " ")
+        for name in names
+        if name.startswith("loss_") or name == "entropy" or (name == "risk" and "loss_rep" in names)
+    }
 
 
-def _figure(title: str, points: Sequence[Point]) -> go.Figure:
-    epochs = max(int(point.get("epochs", point["epoch"])) for point in points)
-    return go.Figure().update_layout(
-        height=_HEIGHT_PX,
-        margin={"l": 0, "r": 0, "t": 46, "b": 0},
-        hovermode="x unified",
-        title={"text": title, "font": {"size": 13}, "x": 0, "y": 0.98, "yanchor": "top"},
-        xaxis={"range": [0, epochs], "title": None},
-        legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 10}},
-    )
+def _shares(layout: Layout, points: Sequence[Point]) -> list[go.Figure]:
+    """Return the figure of threshold and shares; what a model calls damaged only beside an audit's number."""
+    is_known = auditing.how_many(layout).basis in ("all", "audit")
+    names = {name: words for name, words in texts.SHARE_NAMES.items() if is_known or name not in _CALLED}
+    return figures.lines(texts.SHARES, points, names, yaxis=figures.SHARES, showlegend=True)
 
 
-def _line(
-    figure: go.Figure,
-    points: Sequence[Point],
-    name: str,
-    label: str,
-    style: tuple[str, str],
-    *,
-    mode: str = "lines",
-    yaxis: str = "y",
-) -> None:
-    there = [point for point in points if point.get(name) is not None]
-    color, dash = style
-    figure.add_scatter(
-        x=[point["epoch"] for point in there], y=[point[name] for point in there], name=label, mode=mode, yaxis=yaxis,
-        line={"color": color, "dash": dash, "width": 2}, marker={"size": 5},
+def _held_out(points: Sequence[Point]) -> list[go.Figure]:
+    """Return the figure of the PU criterion with its interval, and the recall on held-out clicks."""
+    judged = [point for point in points if point.get("criterion") is not None]
+    found = figures.lines(
+        texts.HELD_OUT_CLICKS, judged, {"criterion": texts.CRITERION, "recall": texts.RECALL}, right=("recall",),
+        yaxis_rangemode="tozero", yaxis2=figures.SHARES,
     )  # fmt: skip
+    for figure in found:
+        x, low, high = ([point[name] for point in judged] for name in ("epoch", "criterion_low", "criterion_high"))
+        figures.add_interval(figure, x, low, high)
+        figure.add_hline(
+            1, line={"color": "#6B6B6B", "width": 1, "dash": "dash"}, annotation_text=texts.CALLING_ALL,
+            annotation_font_size=10,
+        )  # fmt: skip
+    return found
 
 
 def _alarms(newest: Point) -> None:

@@ -110,11 +110,15 @@ def _form(card: training.MethodCard, data: DataSummary, known: FeatureSets, sour
         feature_set, types_from = _features_field(card, preset, known), None
         if card.uses_types:
             types_from = _types_field(card, sources)
-        devices = _devices_field(card) if card.takes_devices else 1
+        devices = 1
+        if card.takes_devices:
+            devices = st.columns(_COLUMNS_OF_SETTINGS, gap="small")[0].number_input(
+                texts.DEVICES, 1, training.MOST_DEVICES, 1, key=f"devices-{card.name}", help=texts.DEVICES_HELP
+            )
         changed = _settings(card, preset)
     return {
         "method": card.name, "preset": preset, "seed": int(seed), "overrides": changed, "types_from": types_from,
-        "hold_out": hold_out, "feature_set": feature_set, "devices": devices,
+        "hold_out": hold_out, "feature_set": feature_set, "devices": int(devices),
     }  # fmt: skip
 
 
@@ -150,15 +154,6 @@ def _hold_out_field(card: training.MethodCard, n_positive: int) -> int:
     proposed = min(training.proposed_hold_out(n_positive), most)
     given = st.number_input(
         texts.HOLD_OUT, 0, most, proposed, key=f"hold-out-{card.name}-{n_positive}", help=texts.HOLD_OUT_HELP
-    )
-    return int(given)
-
-
-def _devices_field(card: training.MethodCard) -> int:
-    """Draw the field for how many devices train together; return their number."""
-    place = st.columns(_COLUMNS_OF_SETTINGS, gap="small")[0]
-    given = place.number_input(
-        texts.DEVICES, 1, training.MOST_DEVICES, 1, key=f"devices-{card.name}", help=texts.DEVICES_HELP
     )
     return int(given)
 

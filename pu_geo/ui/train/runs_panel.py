@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
-from plotly.subplots import make_subplots
 
 from pu_geo import wording
 from pu_geo.assessment import auditing
@@ -23,17 +21,16 @@ from pu_geo.store import chosen as choices
 from pu_geo.store import run_names
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
-from pu_geo.ui.components import chosen, remove_dialog
+from pu_geo.ui.components import chosen, figures, remove_dialog
 from pu_geo.ui.train import texts
 
 _CHIP_PX = 72
 _NONE = "—"
 COLORS = {"A": "#D55E00", "B": "#0072B2"}
+_STYLES = [(COLORS["A"], "solid"), (COLORS["B"], "dot")]
 _SCALE = [[0, COLORS["B"]], [0.5, "#E6E6E6"], [1, COLORS["A"]]]
-_MANY = 5000
 _MOST_WARNINGS, _LONGEST_WARNING = 5, 400  # of a run; one that was imported may hold any number and length
 _TABLE_PX, _ROW_PX = 215, 35
-_MARGIN = {"l": 0, "r": 0, "t": 24, "b": 0}
 _FILES: dict[str, tuple[str, str, Callable[[dict[str, object]], str]]] = {
     "HTML": ("html", "text/html", run_card.as_html),
     "Markdown": ("md", "text/markdown", run_card.as_markdown),
@@ -47,22 +44,14 @@ def draw_results(layout: Layout, found: Sequence[RunFacts]) -> None:
     st.dataframe(
         [
             {
-                texts.RUN: row.name, texts.METHOD: row.method, texts.WHEN: row.made_at, texts.TOOK: row.took,
-                texts.LABELS: row.n_damaged, texts.JUDGED: row.judged, texts.AUDIT: row.audited,
+                **{title: getattr(row, field) for title, (field, _, _) in texts.RESULTS.items()},
                 texts.SHOWN: texts.SHOWN_MARK if row.is_shown else "",
             }
             for row in rows
         ],
         hide_index=True, height=min(_TABLE_PX, _ROW_PX * (len(rows) + 1) + 2), alt=texts.RESULTS_ALT,
         column_config={
-            texts.RUN: st.column_config.TextColumn(width=265),
-            texts.METHOD: st.column_config.TextColumn(width=135),
-            texts.WHEN: st.column_config.TextColumn(width=95),
-            texts.TOOK: st.column_config.TextColumn(width=65),
-            texts.LABELS: st.column_config.NumberColumn(help=texts.LABELS_HELP, width=60),
-            texts.JUDGED: st.column_config.TextColumn(help=texts.JUDGED_HELP, width=190),
-            texts.AUDIT: st.column_config.TextColumn(help=texts.AUDIT_HELP, width=165),
-            texts.SHOWN: st.column_config.TextColumn(help=texts.SHOWN_HELP, width=60),
+            title: st.column_config.Column(width=px, help=words) for title, (_, px, words) in texts.RESULTS.items()
         },
     )  # fmt: skip
     names = {row.run_id: row.name for row in rows}
@@ -113,22 +102,17 @@ def draw_comparison(layout: Layout, found: Sequence[RunFacts]) -> None:
     if len(found) < 2:
         return
     if st.toggle(texts.COMPARE, key="compare-runs"):
-        _opened(layout, found)
+        with st.container(border=True):
+            _choose_and_compare(layout, found)
 
 
 @st.fragment  # another choice does not draw the rest of the page anew
-def _opened(layout: Layout, found: Sequence[RunFacts]) -> None:
-    with st.container(border=True):
-        _choose_and_compare(layout, found)
-
-
 def _choose_and_compare(layout: Layout, found: Sequence[RunFacts]) -> None:
-    pinned, by_id, names = training.pinned_run(layout), {run.run_id: run for run in found}, run_names.names(layout)
+    pinned, by_id, names = choices.chosen_run(layout), {run.run_id: run for run in found}, run_names.names(layout)
     newest, *older = by_id
     both = []
-    for name, usual, column in zip(
-        "AB", (newest, pinned if pinned in older else older[0]), st.columns(2, gap="medium"), strict=True
-    ):
+    other = pinned.run_id if pinned and pinned.run_id in older else older[0]
+    for name, usual, column in zip("AB", (newest, other), st.columns(2, gap="medium"), strict=True):
         key = f"compare-{name}"
         if st.session_state.get(key) not in by_id:  # at first, and in another project
             st.session_state[key] = usual
@@ -136,19 +120,17 @@ def _choose_and_compare(layout: Layout, found: Sequence[RunFacts]) -> None:
         both.append(column.selectbox(label, list(by_id), format_func=lambda run_id: names[run_id], key=key))
     with frame.show_errors():
         compared = comparing.compare(layout, *both)
-        figures, words = st.columns([3, 2], gap="medium")
-        with figures:
+        table, words = st.columns([3, 2], gap="medium")
+        with table:
             _table(compared)
         with words:
             lines = [f"- {frame.plain(one)}" for one in comparing.agreement_words(compared)]
             st.markdown("\n".join([f"**{texts.AGREEMENT}**", "", *lines]))
-            _pins(layout, both, pinned)
         has_called = auditing.how_many(layout).basis in ("all", "audit")
-        figure = curves([comparing.curve(layout, side.facts.run_id) for side in compared.sides], has_called=has_called)
-        if figure is None:
+        both_curves = curves([comparing.curve(layout, side.facts.run_id) for side in compared.sides], has_called=has_called)
+        if not both_curves:
             st.caption(texts.NO_CURVES)
-        else:
-            st.plotly_chart(figure, key="compare-curves", config={"displaylogo": False})
+        figures.draw(both_curves, "compare")
         _draw_disagreement(layout, compared)
 
 
@@ -178,21 +160,6 @@ def _audited(side: Side, name: str) -> str:
     return _NONE if side.audited is None else wording.interval_of(vars(getattr(side.audited, name)))
 
 
-def _pins(layout: Layout, both: Sequence[str], pinned: str | None) -> None:
-    st.markdown(f"**{texts.WHICH_IS_SHOWN}**")
-    for name, column, run_id in zip("AB", st.columns(2), both, strict=True):
-        is_shown = run_id == pinned
-        frame.press(
-            (texts.IS_SHOWN if is_shown else texts.SHOW).format(name=name),
-            partial(choices.choose_run, layout, run_id),
-            key=f"pin-{name}",
-            disabled=is_shown,
-            icon=":material/push_pin:",
-            help=texts.SHOW_HELP,
-            place=column,
-        )
-
-
 def _draw_disagreement(layout: Layout, found: Comparison) -> None:
     st.markdown(f"**{texts.DISAGREE}**")
     chips, where = st.columns([3, 2], gap="medium")
@@ -202,8 +169,7 @@ def _draw_disagreement(layout: Layout, found: Comparison) -> None:
         _chips(layout, found.sides[0].facts, texts.B_HIGH, lower)
         st.caption(texts.DISAGREE_NOTE)
     with where:
-        figure = map_of(comparing.map_points(layout, found))
-        st.plotly_chart(figure, key="compare-map", config={"displaylogo": False, "scrollZoom": True})
+        figures.draw_map(map_of(comparing.map_points(layout, found)), "compare-map")
 
 
 def _chips(layout: Layout, run: RunFacts, title: str, rows: Sequence[Disagreement]) -> None:
@@ -217,8 +183,8 @@ def _chips(layout: Layout, run: RunFacts, title: str, rows: Sequence[Disagreemen
 # Figures
 
 
-def curves(reports: Sequence[Sequence[Mapping[str, Any]]], *, has_called: bool = False) -> go.Figure | None:
-    """Draw the losses of two runs, and the shares that they call damaged where they report it; None where there are none.
+def curves(reports: Sequence[Sequence[Mapping[str, Any]]], *, has_called: bool = False) -> list[go.Figure]:
+    """Draw the losses of two runs, and the shares that they call damaged, where they report them.
 
     Losses of different methods have no common scale, so each is drawn in units of its first value.
 
@@ -226,67 +192,33 @@ def curves(reports: Sequence[Sequence[Mapping[str, Any]]], *, has_called: bool =
         reports: of A and of B, an epoch each: {"epoch", "epochs", "loss", "share_positive"?, "stage"?}.
         has_called: draw these shares; before an audit there is nothing to hold them against.
     """
-    found = {
-        name: [one for one in each if one.get("stage") in (None, "training") and one.get("loss") is not None]
-        for name, each in zip("AB", reports, strict=True)
-    }
-    shares = {
-        name: [one for one in each if has_called and one.get("share_positive") is not None] for name, each in found.items()
-    }
-    if not any(len(each) > 1 for each in found.values()):
-        return None
-    titles = [texts.LOSS_AXIS, *([texts.CALLED_AXIS] if any(map(len, shares.values())) else [])]
-    figure = make_subplots(rows=1, cols=len(titles), subplot_titles=titles, horizontal_spacing=0.12)
-    for name, each in found.items():
-        if each:
-            first = abs(float(each[0]["loss"])) or 1.0
-            _line(figure, name, each, [float(one["loss"]) / first for one in each], 1)
-    for name, each in shares.items():
-        if each:
-            _line(figure, name, each, [float(one["share_positive"]) for one in each], 2, legend=not found[name])
-    if len(titles) == 2:
-        figure.update_yaxes(range=[0, 1], tickformat=".0%", col=2)
-    figure.update_xaxes(range=[0, 1], tickformat=".0%", title=texts.DONE_AXIS)
-    figure.update_layout(height=250, margin=_MARGIN, legend={"orientation": "h", "y": -0.35})
-    figure.update_annotations(font_size=13)
-    return figure
-
-
-def _line(
-    figure: go.Figure, name: str, each: Sequence[Mapping[str, Any]], values: Sequence[float], column: int, *,
-    legend: bool = True,
-) -> None:  # fmt: skip
-    done = [float(one["epoch"]) / max(float(one.get("epochs") or each[-1]["epoch"]), 1.0) for one in each]
-    line = {"color": COLORS[name], "dash": "solid" if name == "A" else "dot"}
-    text = [texts.EPOCH.format(n=one["epoch"]) for one in each]
-    figure.add_trace(
-        go.Scatter(x=done, y=values, name=name, line=line, text=text, mode="lines", showlegend=legend and column == 1),
-        row=1,
-        col=column,
-    )
+    points: list[dict[str, Any]] = []
+    for name, each in zip("AB", reports, strict=True):
+        found = [one for one in each if one.get("stage") in (None, "training") and one.get("loss") is not None]
+        for one in found:
+            done, first = one["epoch"] / (one.get("epochs") or found[-1]["epoch"] or 1), abs(found[0]["loss"]) or 1.0
+            called = one.get("share_positive") if has_called else None
+            points.append({"epoch": done, "epochs": 1, f"loss {name}": one["loss"] / first, f"share {name}": called})
+    return [
+        figure
+        for what, title, axis in (("loss", texts.LOSS_AXIS, {}), ("share", texts.CALLED_AXIS, figures.SHARES))
+        for figure in figures.lines(
+            title, points, {f"{what} {name}": name for name in COLORS}, styles=_STYLES,
+            yaxis=axis, xaxis_tickformat=".0%", xaxis_title=texts.DONE_AXIS, showlegend=True,
+        )
+    ]  # fmt: skip
 
 
 def map_of(points: MapPoints) -> go.Figure:
     """Draw buildings as dots in grid pixels, y down, colored by how much higher A ranks them than B."""
-    most = points.most
     bar = {
-        "title": "",
-        "thickness": 10,
-        "tickvals": [-most, 0, most],
+        "title": "", "thickness": 10, "tickvals": [-points.most, 0, points.most],
         "ticktext": [texts.B_HIGHER, texts.SAME, texts.A_HIGHER],
-    }
-    figure = go.Figure(
-        go.Scattergl(
-            x=points.x, y=points.y, mode="markers", hovertemplate=texts.DIFFERENCE,
-            marker={"size": 3 if len(points.x) > _MANY else 6, "color": points.difference, "colorscale": _SCALE,
-                    "cmin": -most, "cmax": most, "colorbar": bar},
-        )
-    )  # fmt: skip
-    figure.update_layout(
-        height=330, margin=_MARGIN, dragmode="pan", xaxis={"visible": False},
-        yaxis={"visible": False, "autorange": "reversed", "scaleanchor": "x"},
-    )  # fmt: skip
-    return figure
+    }  # fmt: skip
+    marker = {
+        "color": points.difference, "colorscale": _SCALE, "cmin": -points.most, "cmax": points.most, "colorbar": bar,
+    }  # fmt: skip
+    return figures.dots([{"x": points.x, "y": points.y, "hovertemplate": texts.DIFFERENCE, "marker": marker}])
 
 
 # Model card

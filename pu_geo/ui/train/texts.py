@@ -20,14 +20,24 @@ TYPES_GIVEN = "Damage types on Annotate: {counts}."
 
 # Results
 
-RUN, METHOD, WHEN, TOOK, LABELS, JUDGED, AUDIT, SHOWN = (
-    "Run", "Method", "Made", "Took", "Labels", "Recall on held-out clicks", "Audit", "Shown",
-)  # fmt: skip
+RUN, SHOWN = "Run", "Shown"
 SHOWN_MARK = "✓ shown"
-LABELS_HELP = "Damaged buildings of this project that it learned from; blank where it learned elsewhere"
-SHOWN_HELP = "Shown on all screens, the live map (QGIS) and in exports."
-JUDGED_HELP = "Recall of damaged buildings that the run did not learn from, at its own threshold, with the 95 % interval."
-AUDIT_HELP = "Precision and recall at the threshold of the map, from randomly drawn checks, with 95 % intervals."
+RESULTS = {
+    RUN: ("name", 265, ""),
+    "Method": ("method", 135, ""),
+    "Made": ("made_at", 95, ""),
+    "Took": ("took", 65, ""),
+    "Labels": ("n_damaged", 60, "Damaged buildings of this project that it learned from; blank where it learned elsewhere"),
+    "Recall on held-out clicks": (
+        "judged", 190,
+        "Recall of damaged buildings that the run did not learn from, at its own threshold, with the 95 % interval."
+    ),
+    "Audit": (
+        "audited", 165, "Precision and recall at the threshold of the map, from randomly drawn checks, with 95 % intervals."
+    ),
+    SHOWN: ("is_shown", 60, "Shown on all screens, the live map (QGIS) and in exports."),
+}  # fmt: skip
+"""Column -> the field of a run's row that stands in it, its width in pixels, and what it is."""
 RESULTS_ALT = "Table of the finished runs"
 SHOWN_RUN = "Shown: {name}"
 REMOVE, REMOVE_RUN = "Remove", "Remove this run"
@@ -187,7 +197,7 @@ STAGE = "Stage"
 DETAILS = "Details: loss terms, speed and memory"
 TOO_FEW_HELD_OUT = "{n} held-out clicks: not enough to judge by, it takes 10."
 LOSS, LOSS_PARTS = "Loss", "Loss terms"
-THRESHOLD_CALLED, THRESHOLD, SHARES = "Threshold and share called damaged", "Threshold", "Shares"
+SHARES = "Threshold and shares"
 HELD_OUT_CLICKS, SPEED = "Held-out clicks", "Speed and memory"
 SHARE_NAMES = {
     "threshold": "threshold", "share_positive": "called damaged, in batches", "share_called": "called damaged, all",
@@ -229,13 +239,10 @@ AUDITED = {
     True: "The same audit judges both, each at its own threshold.",
     False: "Neither run was audited; an audit on the Damage map page would judge both.",
 }
-WHICH_IS_SHOWN = "Run shown on all screens"
-IS_SHOWN, SHOW, SHOW_HELP = "{name} is shown", "Show {name}", "On all screens, in exports and in QGIS."
 DISAGREE = "Where they disagree most"
 A_HIGH, B_HIGH, NOWHERE = "A high, B low", "B high, A low", ": nowhere"
 DISAGREE_NOTE = "Below each chip its place in A and in B; 1 is the highest score. + marks a damaged building."
 LOSS_AXIS, CALLED_AXIS, DONE_AXIS = "loss, first epoch = 1", "share called damaged", "share of the training"
-EPOCH = "epoch {n}"
 B_HIGHER, SAME, A_HIGHER = "B higher", "same", "A higher"
 DIFFERENCE = "%{marker.color:+.2f} of all places<extra></extra>"
 
@@ -398,7 +405,6 @@ NO_ROUND = "After the first round: how far the damage types are from each other.
 NO_VECTORS = "Who took part, and how far the damage types are from each other, is known to the leader."
 NO_MODEL_HERE = "All members have the model. This project holds no class, so it got none: ask a member for its model file."
 COSINES = "Cosine of each two class vectors"
-COSINES_ALT = "Heat map of the cosine of each two class vectors"
 SCORE_WITH_IT = "Score my buildings with it"
 SCORED = "Made the run **{name}**, with scores of {classes}."
 SHOW_ON_MAP = "Show it on the Damage map"

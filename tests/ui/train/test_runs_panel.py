@@ -18,7 +18,6 @@ from small_parts import unheld_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.assessment import auditing
-from pu_geo.runs import training
 from pu_geo.runs.comparing import MapPoints
 from pu_geo.store import chosen, events, run_names
 from pu_geo.store.layout import Layout, write_json
@@ -63,7 +62,7 @@ def shown(layout: Layout) -> AppTest:
     return checked(app.toggle(key="compare-runs").set_value(True).run()) if len(app.toggle) else app
 
 
-def test_two_runs_stand_side_by_side_and_either_can_be_shown(layout: Layout) -> None:
+def test_two_runs_stand_side_by_side(layout: Layout) -> None:
     chosen.choose_run(layout, "first-1")
     app = shown(layout)
     assert not app.error
@@ -71,9 +70,6 @@ def test_two_runs_stand_side_by_side_and_either_can_be_shown(layout: Layout) -> 
     assert "opposite orders" in words(app)
     assert "| PU criterion | not enough to judge | not enough to judge |" in words(app)
     assert "<script>" not in words(app)  # a method of another's run file is shown as it is, not as a tag
-    assert app.button(key="pin-B").disabled
-    press(app, "pin-A")
-    assert training.pinned_run(layout) == "second-1"
     app.selectbox(key="compare-B").set_value("second-1").run()
     assert "was named twice" in app.error[0].value
 
@@ -84,13 +80,15 @@ def test_curves_of_both_are_in_one_figure(layout: Layout) -> None:
         write_json(layout.run(run_id) / "curve.json", reports)
     assert len(shown(layout).get("plotly_chart")) == 2
     both = [reports, [{**one, "stage": "warm-up"} for one in reports]]  # a warm-up is no training
-    assert [list(trace.y) for trace in runs_panel.curves(both).data] == [[1.0, 0.5, 0.25]], "there is no audit"
-    figure = runs_panel.curves(both, has_called=True)
-    assert [list(trace.y) for trace in figure.data] == [[1.0, 0.5, 0.25], [0.1, 0.2, 0.4]]
-    assert list(figure.data[0].x) == [0.25, 0.5, 1.0]
-    assert runs_panel.curves([[], reports[:1]]) is None
-    below = runs_panel.curves([[{"epoch": i, "loss": -2.0 * i} for i in (1, 2)], []])
-    assert [list(trace.y) for trace in below.data] == [[-1.0, -2.0]]
+
+    def drawn(*given: Any, **wanted: bool) -> list[list[float]]:
+        return [list(trace.y) for figure in runs_panel.curves(*given, **wanted) for trace in figure.data]
+
+    assert drawn(both) == [[1.0, 0.5, 0.25]], "there is no audit"
+    assert drawn(both, has_called=True) == [[1.0, 0.5, 0.25], [0.1, 0.2, 0.4]]
+    assert list(runs_panel.curves(both)[0].data[0].x) == [0.25, 0.5, 1.0]
+    assert runs_panel.curves([[], reports[:1]]) == []
+    assert drawn([[{"epoch": i, "loss": -2.0 * i} for i in (1, 2)], []]) == [[-1.0, -2.0]]
 
 
 def test_the_map_has_y_down_equal_axes_and_a_scale_around_nought() -> None:
@@ -154,12 +152,14 @@ def test_each_kind_of_signal_has_its_figure(project: Layout) -> None:
         for n in (1, 2, 3)
     ]  # fmt: skip
     app = live(project, job_with(project, *reports))
-    assert set(figures(app)) == {"Loss", "Threshold", "Held-out clicks"}, "nothing is called damaged before an audit"
+    assert set(figures(app)) == {"Loss", "Threshold and shares", "Held-out clicks"}, (
+        "nothing is called damaged before an audit"
+    )
     app.toggle[0].set_value(True).run()
     found = figures(app)
-    assert set(found) == {"Loss", "Threshold", "Held-out clicks", "Loss terms", "Speed and memory"}
+    assert set(found) == {"Loss", "Threshold and shares", "Held-out clicks", "Loss terms", "Speed and memory"}
     assert {title: list(lines(figure)) for title, figure in found.items() if title != "Held-out clicks"} == {
-        "Loss": ["loss"], "Threshold": ["threshold"], "Loss terms": ["cls", "entropy"],
+        "Loss": ["loss"], "Threshold and shares": ["threshold"], "Loss terms": ["cls", "entropy"],
         "Speed and memory": ["chips per second", "memory, MB (right)"],
     }  # fmt: skip
     assert {"PU criterion", "recall (right)"} <= set(lines(found["Held-out clicks"]))
@@ -175,7 +175,7 @@ def test_shares_called_damaged_come_with_an_audit(project: Layout, monkeypatch: 
     assert set(figures(live(project, folder))) == {"Loss"}
     of = auditing.how_many(project)
     monkeypatch.setattr(auditing, "how_many", lambda layout: replace(of, basis="audit"))
-    found = figures(live(project, folder))["Shares"]
+    found = figures(live(project, folder))["Threshold and shares"]
     assert list(lines(found)) == ["called damaged, in batches", "called damaged, all"]
 
 
