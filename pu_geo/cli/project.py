@@ -450,7 +450,8 @@ def _resumed(layout: Layout, job_id: str, devices: int | None) -> str:
 def _print_log(folder: Path) -> None:
     for event in events.read(folder):
         print(in_json(event))
-    print(jobs.worker_log(folder), end="")
+    log = folder / "log.txt"
+    print(log.read_text(encoding="utf-8", errors="replace") if log.is_file() else "", end="")
 
 
 def _list_jobs(layout: Layout, with_dismissed: bool, as_json: bool) -> None:

@@ -103,13 +103,16 @@ def _figure(found: Mapping[str, Any], behind: Sequence[Mapping[str, Any]]) -> go
         "cmin": 0,
         "cmax": most,
         "colorscale": "Oranges",
-        "colorbar": {"tickformat": ".0%", "thickness": 10},
+        "colorbar": {"tickformat": ".2~p", "thickness": 10},
     }
     figure.add_scatter(x=[None], y=[None], mode="markers", marker=scale, showlegend=False)
+    if None in shares:
+        hatched = {"symbol": "square", "size": 12, "color": _NOTHING}
+        figure.add_scatter(x=[None], y=[None], mode="markers", marker=hatched, name=texts.NONE_ASSESSED, showlegend=True)
     figure.update_layout(
         height=520, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis={"visible": False}, hovermode="closest", dragmode="pan",
         yaxis={"visible": False, "scaleanchor": "x"}, plot_bgcolor="rgba(0,0,0,0)", paper_bgcolor="rgba(0,0,0,0)",
-        images=behind,
+        images=behind, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "itemclick": False},
     )  # fmt: skip
     return figure
 
