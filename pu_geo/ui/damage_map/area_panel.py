@@ -108,7 +108,7 @@ def _figure(found: Mapping[str, Any], behind: Sequence[Mapping[str, Any]]) -> go
     figure.add_scatter(x=[None], y=[None], mode="markers", marker=scale, showlegend=False)
     if None in shares:
         hatched = {"symbol": "square", "size": 12, "color": _NOTHING}
-        figure.add_scatter(x=[None], y=[None], mode="markers", marker=hatched, name=texts.NONE_ASSESSED, showlegend=True)
+        figure.add_scatter(x=[None], y=[None], mode="markers", marker=hatched, name=texts.NO_SHARE, showlegend=True)
     figure.update_layout(
         height=520, margin={"l": 0, "r": 0, "t": 8, "b": 0}, xaxis={"visible": False}, hovermode="closest", dragmode="pan",
         yaxis={"visible": False, "scaleanchor": "x"}, plot_bgcolor="rgba(0,0,0,0)", paper_bgcolor="rgba(0,0,0,0)",
