@@ -1,7 +1,5 @@
 """Pages and panels without a browser: opened, read and pressed, and none of it may end in an exception."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from small_parts import REPOSITORY

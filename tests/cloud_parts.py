@@ -1,7 +1,5 @@
 """A made-up town seen from above, and clouds to paint over it."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray

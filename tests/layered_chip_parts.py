@@ -1,7 +1,5 @@
 """Small projects whose chips have layers: SAR that shows damage and a third of the buildings lack, elevation that shows nothing."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every loss function, its `nn.Module`, and arguments for it, found by their names."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A made-up damage map with everything that a report tells, and an audit of it."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A made-up project with a finished run, and somebody who answers its audits by the truth."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """One request to the app's routes, without a server."""
 
-from __future__ import annotations
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote

@@ -1,7 +1,5 @@
 """Chips that are worth a cluster in tests, and the files of a set by their sha256."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Small made-up records and projects that many tests start from."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import itertools
 import os

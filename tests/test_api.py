@@ -1,7 +1,5 @@
 """`pu_geo.Project`: the steps as methods, what they return, and that nothing of the project file stays open."""
 
-from __future__ import annotations
-
 import doctest
 import re
 import signal

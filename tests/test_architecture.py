@@ -1,7 +1,5 @@
 """Which room may import which: the table of the architecture, read off the code with ast, and proved in one interpreter a layer."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import graphlib

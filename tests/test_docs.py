@@ -1,7 +1,5 @@
 """What the documents name is there: tests by their path, benchmarks and modules by their names."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Every extra fits beside the app in one environment."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A file is there whole or not at all: after an error, on a full disk, in a killed process."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

@@ -1,7 +1,5 @@
 """Nothing is left out: every golden file is tested, every function that the docs name exists."""
 
-from __future__ import annotations
-
 import pkgutil
 import re
 

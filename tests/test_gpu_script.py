@@ -1,7 +1,5 @@
 """What waits for a GPU is ready before one is lent: it runs on a bare machine, and can be called again."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

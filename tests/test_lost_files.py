@@ -1,7 +1,5 @@
 """Projects that lost a folder or a file beside their database, or hold a damaged one: each screen, command and route says so."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A wheel, unpacked away from the clone, serves the app, carries the sample event, runs the notebooks, and fits its lock files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

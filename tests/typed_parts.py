@@ -1,7 +1,5 @@
 """A made-up project whose run scores two damage types, and people who name them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

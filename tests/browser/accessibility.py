@@ -1,7 +1,5 @@
 """What axe-core finds on a page against WCAG 2.2 AA, in both themes."""
 
-from __future__ import annotations
-
 import pytest
 
 from pu_geo.ui.build import FRONTEND

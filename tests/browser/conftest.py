@@ -1,7 +1,5 @@
 """Chromium for journeys of a user: the system's own, with a fresh profile, kept from phoning home; and projects to work in."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -183,13 +181,13 @@ class Village:
     def url(self, screen: str) -> str:
         return address_of(self.address, self.layout, screen)
 
-    def labels(self) -> dict[str, str]:
-        with store.connect(self.layout) as db:
-            return dict(labels.current_labels(db))
-
     def answers(self) -> dict[str, labels.LabelEvent]:
         with store.connect(self.layout) as db:
             return labels.current(db)
+
+    def labels(self) -> dict[str, str]:
+        with store.connect(self.layout) as db:
+            return dict(labels.current_labels(db))
 
     def operations(self) -> list[str]:
         with store.connect(self.layout) as db:

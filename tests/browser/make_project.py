@@ -1,7 +1,5 @@
 """Draws made-up houses before and after an event: tiles, footprints and chip sheets, as a project folder holds them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

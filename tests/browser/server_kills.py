@@ -1,7 +1,5 @@
 """Clicks over HTTP while the app's server is killed again and again, a job writes to the project and another program reads it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import random

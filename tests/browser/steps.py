@@ -4,8 +4,6 @@ They wait for a state: for what the page says of itself, for a run of Streamlit'
 changed is drawn (`at_rest`), or for what stands in the project (`until`). Never for a time: a busy machine takes longer.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress

@@ -1,7 +1,5 @@
 """Annotate in the real app: by wall, queue, keys, box, line and card; what the page shows at once is what is stored."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

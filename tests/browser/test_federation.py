@@ -1,7 +1,5 @@
 """Two projects on one machine, one with destroyed and one with flooded buildings, train together over TLS, through the app alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

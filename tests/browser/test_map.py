@@ -1,7 +1,5 @@
 """The map of Annotate: its views, what the imagery hides and how the dates fit, and a named layer over it."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

@@ -1,7 +1,5 @@
 """Clicks that cannot be stored at once wait, survive reloads, other screens and closed tabs, and are stored once."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser import steps

@@ -1,7 +1,5 @@
 """Many analysts click at once, and the app's server is killed with -9 meanwhile: what was acknowledged is stored, once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

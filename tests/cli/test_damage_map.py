@@ -1,7 +1,5 @@
 """The command line exports the map that was chosen, and says which one it is."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

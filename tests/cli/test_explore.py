@@ -1,7 +1,5 @@
 """Verbs of the Explore screen: words for people, JSON for machines, refusals in two lines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

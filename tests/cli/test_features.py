@@ -1,7 +1,5 @@
 """`pu-geo features`: makes sets, lists them, chooses and removes one; and trainings that name one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

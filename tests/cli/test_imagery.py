@@ -1,7 +1,5 @@
 """Verbs of the Imagery screen: accounts that add up, and `--cluster` of the verbs that know it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import geopandas

@@ -1,7 +1,5 @@
 """The command line as a whole: exit codes, help, completion, start-up, and progress."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """What scripts rely on: the output of verbs, to the byte. `outputs.json` is what this file prints as a program."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """Verbs of the Project screen."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Projects in a folder that one may not write to are exported and checked, untouched; names of 300 characters do no harm."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

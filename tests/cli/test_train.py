@@ -1,7 +1,5 @@
 """Verbs of the Train screen."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

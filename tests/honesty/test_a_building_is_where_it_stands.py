@@ -1,7 +1,5 @@
 """Labels and scores stay with the building at a place, whatever a file calls it, in whatever order, under whatever ids."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a file does not say is stated where it is taken for granted: at intake, on Imagery, in `doctor` and in what a map can't say."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field

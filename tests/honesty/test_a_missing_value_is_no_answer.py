@@ -1,7 +1,5 @@
 """Labels of a file that was not made with PU-Geo: what its values mean is stated by a person, and never guessed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A project that a stranger made, or prepared, is data: whatever is done with it, nothing outside of it changes and nothing is run."""
 
-from __future__ import annotations
-
 import ast
 import gzip
 import json

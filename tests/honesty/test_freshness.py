@@ -1,7 +1,5 @@
 """What was made of a picture that the project has no more is refused or said, by fingerprints: no clock and no name decides."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How a scene is read belongs to the scene: bands, stretch, no data and system outlive a replacement; warps and blur are told apart."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path

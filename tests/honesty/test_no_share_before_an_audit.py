@@ -1,7 +1,5 @@
 """Before an audit no person is shown a share of damage: whatever clicks suggest stays inside the methods, within bounds."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re

@@ -5,8 +5,6 @@ Silently missed means: damaged, assessed, not flagged, and no doubt about its sc
 unaltered scenes with the same clicks; `-s` prints the figures.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

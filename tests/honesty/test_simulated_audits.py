@@ -1,7 +1,5 @@
 """Audits, searches and corrections in every order, up to a thousand times each: the intervals hold the truth as often as they say."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Audits of a damage type, hundreds of times each: intervals hold the truth, also where people name what they see and skip the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -8,8 +8,6 @@ is right before it renames a file to that name for the third time, and "done 1" 
 a file "fill_at" has its disk filled at such a moment instead, but for so many bytes as a third word names.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import select

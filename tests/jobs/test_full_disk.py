@@ -1,7 +1,5 @@
 """Every job that comes to a full disk ends in words, and leaves no halves behind. The disks are small ones of memory."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

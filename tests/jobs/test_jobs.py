@@ -1,7 +1,5 @@
 """Jobs: how they end, what a killed one looks like, and that no two workers share a job."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Workers that were killed with SIGKILL, and started again as a person does it, end to the bit as those that were not."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random

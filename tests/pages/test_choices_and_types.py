@@ -1,7 +1,5 @@
 """Run, threshold and damage types that a person chose stand on the other pages, in the next session, and in what is exported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Feature sets and layers on Imagery and Train: made, listed, chosen, asked for what they add, removed, refused, and a fallback that is shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The panel Federation of the Train page: folded, what is missing, a start that is refused, how one stands, and a finished one."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Joining a federation and admitting members on the Train page: what people compared counts, for that file and that key alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The Imagery page, without a browser: what is next, accounts of files, the area of interest, dates, refusals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

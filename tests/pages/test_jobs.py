@@ -1,7 +1,5 @@
 """Jobs that pages start, on which devices and cluster; how each state is shown, what can be asked of it, and the line of all projects."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

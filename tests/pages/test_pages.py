@@ -1,7 +1,5 @@
 """Every page, without a browser: no project, an empty one, a full one, one without a place, and refused actions told in words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Backups, restore, check, remove, bring back and reclaim on the screens: nothing goes before it is confirmed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The frame around every screen: steps with their state, other projects, analysts, and a project that is damaged or may not be changed."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The component's logic in Node, where it lives; no browser. And what ships of it."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The app's door: who is let in, what is refused, and the headers of every answer."""
 
-from __future__ import annotations
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

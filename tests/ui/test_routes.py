@@ -1,7 +1,5 @@
 """The HTTP routes send project files by id and nothing else."""
 
-from __future__ import annotations
-
 import json
 import struct
 import tempfile

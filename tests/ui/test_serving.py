@@ -1,7 +1,5 @@
 """The real server: it asks nobody on the internet, its cookie outlives it, and it ends when it is asked to."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket

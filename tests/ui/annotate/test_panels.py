@@ -1,7 +1,5 @@
 """Panels of the Annotate screen: the scale of grades, and how many are ranked so far."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What goes between page and browser for the map and the scatter, without a browser."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Jobs on a screen: how each stands, what can be asked of it, a line once one is done, and a note where one ends while another screen is open."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The panels of the Explore screen: what they say of clusters, groups and UMAP, the way back, and a press on a button that is gone."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The Train screen: cards of methods, the comparison of feature sets, and models that are handed on and taken in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs on the Train screen: two side by side, the card of one, and what is shown while one trains."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
