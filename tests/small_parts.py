@@ -82,9 +82,8 @@ def add_chips(
     with store.connect(layout) as db:
         scenes = contents.all_scenes(db)
         made = freshness.made_from(db, layout, {one.scene_id for one in scenes}, ids)
-        of_scenes = {
-            one.scene_id: {key: getattr(one, key) for key in ("role", "sha256", "date", "gsd_m", "dtype")} for one in scenes
-        }
+        kept = ("role", "sha256", "date", "gsd_m", "dtype")
+        of_scenes = {one.scene_id: {key: getattr(one, key) for key in kept} for one in scenes}
         files = [path for path in (layout.chips(name), layout.features(name)) if path.is_file()]
         write_facts(layout.chip_facts(name), {**usual, "made_from": made, "scenes": of_scenes, **facts}, files)
         contents.add_chip_set(db, name, bands, size_px, len(ids))
