@@ -7,6 +7,8 @@ from streamlit.testing.v1 import AppTest
 
 from pu_geo.store.layout import Layout
 
+Started = list[tuple[str, dict[str, Any]]]
+"""What the fixture `started` gives."""
 PANEL = """
 from pathlib import Path
 from pu_geo import jobs

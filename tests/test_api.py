@@ -135,9 +135,7 @@ def test_the_example_runs_as_written(sample: Layout, tmp_path: Path, monkeypatch
 
 @pytest.mark.ci
 @pytest.mark.slow
-def test_the_page_of_the_library_holds_on_the_sample_event(
-    sample: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_librarys_page_holds_on_the_sample(sample: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert sample.folder == tmp_path / "joplin.pugeo"
     page = (REPOSITORY / "docs" / "library.md").read_text(encoding="utf-8")
@@ -357,9 +355,7 @@ def heard_interrupts() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("heard_interrupts")
-def test_an_interrupt_cancels_the_step(
-    hanging: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_ends_the_step(hanging: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(sys.modules[__name__], "hang", interrupted)
     with pytest.raises(KeyboardInterrupt):
         hanging.align()
@@ -454,9 +450,7 @@ def test_scores_with_building_ids_are_put_in_order_by_them(mapped: Layout) -> No
             project.damage_map(scores=wrong, threshold=0.5)
 
 
-def test_the_sample_event_never_goes_into_a_project_of_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path
-) -> None:
+def test_the_sample_never_goes_into_a_project_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     prepared: list[str] = []
     monkeypatch.setattr(Project, "_run", lambda self, task, *_: prepared.append(task))
     own = small_project(tmp_path / "own.pugeo", name="My town")
@@ -619,9 +613,7 @@ def interrupted_module(heard_interrupts: None, tmp_path: Path, monkeypatch: pyte
     sys.modules.pop(name, None)
 
 
-def test_an_interrupt_while_a_task_is_imported_cancels_it_after_the_import(
-    project: Layout, interrupted_module: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_waits_for_a_tasks_import(project: Layout, interrupted_module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The job ended as done; torch, half imported, could not be imported again."""
     monkeypatch.setitem(tasks.TASKS, "align", tasks.Task(f"{interrupted_module}:act", "Act"))
     opened = Project.open(project.folder, progress=False)
@@ -632,9 +624,7 @@ def test_an_interrupt_while_a_task_is_imported_cancels_it_after_the_import(
     assert opened.align() == {}
 
 
-def test_an_interrupt_while_a_public_name_is_loaded_waits_for_its_end(
-    interrupted_module: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_waits_for_a_public_name(interrupted_module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(pu_geo._PLACES, "ready", interrupted_module)
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):

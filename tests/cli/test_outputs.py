@@ -85,11 +85,8 @@ def answers(folder: Path) -> dict[str, list[object]]:
     with contextlib.chdir(folder), mock.patch.dict(os.environ, {"PU_GEO_HOME": str(with_key(folder / "home"))}):
         for name, words in CASES.items():
             out, err = io.StringIO(), io.StringIO()
-            with (
-                mock.patch("sys.stdin", io.StringIO(STREAM)),
-                contextlib.redirect_stdout(out),
-                contextlib.redirect_stderr(err),
-            ):
+            given = mock.patch("sys.stdin", io.StringIO(STREAM))
+            with given, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = cli.main(list(words))
             found[name] = [code, *(each.getvalue().replace(str(folder), "FOLDER") for each in (out, err))]
     return found

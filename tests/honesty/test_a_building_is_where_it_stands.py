@@ -67,9 +67,7 @@ def known(layout: Layout) -> tuple[dict[str, shapely.Point], dict[str, shapely.P
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_known_stays_at_its_place_where_footprints_are_replaced(
-    ranked_town: Layout, tmp_path: Path, name: str
-) -> None:
+def test_what_is_known_stays_where_footprints_are_replaced(ranked_town: Layout, tmp_path: Path, name: str) -> None:
     kind, change = FILES[name]
     before, file = known(ranked_town), tmp_path / f"new.{kind}"
     wanted = change(frame_of(ranked_town))
@@ -117,9 +115,7 @@ def test_the_place_of_a_removed_house_moves_with_all_others(ranked_town: Layout,
     assert known(ranked_town)[0].keys() == labeled.keys()
 
 
-def test_houses_that_were_removed_have_their_answers_again_where_they_are_added_under_other_ids(
-    ranked_town: Layout, tmp_path: Path
-) -> None:
+def test_houses_removed_and_added_under_other_ids_have_their_answers_again(ranked_town: Layout, tmp_path: Path) -> None:
     houses, before = frame_of(ranked_town), known(ranked_town)
     shuffled(renamed(houses)).to_file(file := tmp_path / "again.geojson")
     remove_footprints(job_of(ranked_town, "remove"), name="all", analyst="ann")

@@ -122,9 +122,7 @@ def test_one_picture_at_both_dates_is_said(town: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("east", "north"), [(0.0, 0.0), (-16.0, 12.8), (16.0, 12.8), (0.0, 25.6)])
-def test_a_placeholder_of_a_place_is_refused_and_leads_to_a_project_without_one(
-    east: float, north: float, town: Path, tmp_path: Path
-) -> None:
+def test_a_placeholder_of_a_place_is_refused_with_a_way_out(east: float, north: float, town: Path, tmp_path: Path) -> None:
     with rasterio.open(town / "post.tif") as scene:
         pixels = scene.read()
     size = {"count": 3, "height": pixels.shape[1], "width": pixels.shape[2], "dtype": "uint8", "photometric": "RGB"}

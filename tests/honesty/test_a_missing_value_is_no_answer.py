@@ -82,9 +82,7 @@ def test_a_file_without_any_value_is_of_damaged_buildings_if_somebody_says_so(pr
 
 
 @pytest.mark.parametrize(("at", "counts"), [("2020-01-01T00:00:00Z", False), ("2100-01-01T00:00:00Z", True), ("", True)])
-def test_an_older_answer_overrides_none_and_what_is_overridden_is_said(
-    at: str, counts: bool, project: Layout, tmp_path: Path
-) -> None:
+def test_an_older_answer_overrides_none_and_others_say_so(at: str, counts: bool, project: Layout, tmp_path: Path) -> None:
     click(project, "b1", "b2", "b3", grade="destroyed")
     path = tmp_path / "theirs.csv"
     rows = ["building_id,label,grade,at", f"b1,no_visible_damage,,{at}", f"b2,damaged,,{at}", f"b3,damaged,minor,{at}"]

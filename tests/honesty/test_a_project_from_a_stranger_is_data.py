@@ -241,9 +241,7 @@ WAYS = ("link", "dangling", "folder", "hard link")
 
 @pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "from elsewhere"])
 @pytest.mark.parametrize("place", in_tiers(PLACES, "stranger", quick=QUICK))
-def test_a_link_in_any_place_leads_nowhere(
-    prepared: tuple[Layout, Path], place: str, is_trusted: bool, tmp_path: Path
-) -> None:
+def test_a_link_anywhere_leads_nowhere(prepared: tuple[Layout, Path], place: str, is_trusted: bool, tmp_path: Path) -> None:
     layout, outside = prepared
     for way in WAYS:
         copied = Layout(Path(shutil.copytree(layout.folder, tmp_path / way / "event.pugeo")))
@@ -431,9 +429,7 @@ def test_the_next_round_takes_pictures_along_and_nothing_else(prepared: tuple[La
     assert made.gpkg.read_bytes() == content
 
 
-def test_layers_that_qgis_saved_into_the_file_and_several_installations_keep_nobody_out(
-    prepared: tuple[Layout, Path],
-) -> None:
+def test_layers_of_qgis_and_several_installations_keep_nobody_out(prepared: tuple[Layout, Path]) -> None:
     layout, _ = prepared
     _sql(layout, "CREATE TABLE my_notes (fid INTEGER PRIMARY KEY, geom BLOB)")
     _sql(layout, "CREATE VIRTUAL TABLE rtree_my_notes_geom USING rtree(id, minx, maxx, miny, maxy)")

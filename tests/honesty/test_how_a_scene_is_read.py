@@ -309,9 +309,7 @@ def test_a_warp_keeps_what_its_kernel_can_keep(way: float | str, town: Path, tmp
 @pytest.mark.parametrize(
     ("role", "alone", "off_px"), [("pre", False, 0), ("post", False, 0), ("post", True, 0), ("", False, 0), ("", False, 0.5)]
 )
-def test_a_date_that_is_blurred_is_said_at_intake_and_on_imagery(
-    role: str, alone: bool, off_px: float, town: Path, tmp_path: Path
-) -> None:
+def test_a_blurred_date_is_said_at_intake(role: str, alone: bool, off_px: float, town: Path, tmp_path: Path) -> None:
     paths = {}
     for one in ("pre", "post"):
         pixels, transform, crs = pixels_of(town, one)

@@ -137,9 +137,7 @@ def test_the_library_has_no_name_for_one(town: Layout) -> None:
         assert model.start_k_ == 24
 
 
-def test_an_audit_is_planned_by_a_stated_number_and_drawn_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_is_planned_by_a_number_and_drawn_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = mapped_project(tmp_path)
     say_all(layout, range(2, 30))
     planned = auditing.plan(layout, RUN)

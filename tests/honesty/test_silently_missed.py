@@ -174,9 +174,7 @@ EVENTS = [*((name, "of_joplin") for name in CASES), *((name, "of_sample") for na
 @pytest.mark.parametrize(
     ("name", "of"), in_tiers(EVENTS, "slow", ci=[("S3 black fill", "of_sample"), ("S3 clouds of 30 m", "of_joplin")])
 )
-def test_what_is_hidden_is_known_and_no_damage_is_missed_silently(
-    name: str, of: str, request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
+def test_no_damage_is_missed_silently(name: str, of: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     """Make a case's project, click, train, count, and hold the counts against the limits."""
     case, event = CASES[name], request.getfixturevalue(of)
     place_of = {uid: number for number, place in enumerate(variants.read_places(event.folder)) for uid in place.houses}

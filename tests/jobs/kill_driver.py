@@ -87,11 +87,8 @@ def warm(address: str) -> None:
     """Make workers by forks until whoever started this is gone."""
     from pu_geo.methods.catalog import METHODS
 
-    for name in (
-        "pu_geo.jobs.worker",
-        "pu_geo.runs.train_job",
-        *(card.entry.partition(":")[0] for card in METHODS.values()),
-    ):
+    methods = (card.entry.partition(":")[0] for card in METHODS.values())
+    for name in ("pu_geo.jobs.worker", "pu_geo.runs.train_job", *methods):
         importlib.import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:

@@ -113,9 +113,7 @@ AT_ONCE = ("linear", "propagation")
 
 
 @pytest.mark.parametrize("method", in_tiers(catalog.METHODS, "kills", ci=["ncpu"]))
-def test_killed_again_and_again_it_ends_as_if_nothing_had_been(
-    method: str, clicked: Layout, warm_launcher: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_again_and_again(method: str, clicked: Layout, warm_launcher: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(warm_launcher))
     chance, straight, cut = random.Random(method), *(unheld_job(clicked, "train", arguments(method)) for _ in range(2))
     jobs.launch(straight)

@@ -2,10 +2,9 @@
 
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from app_parts import field, plain, press, show, words
+from app_parts import Started, field, plain, press, show, words
 from model_parts import with_chips
 from small_parts import small_grid, small_project, small_scene, unheld_job
 
@@ -51,9 +50,7 @@ def chipped(project: Layout) -> Layout:
     return with_chips(project)
 
 
-def test_jobs_of_imagery_take_the_cluster_of_the_field(
-    chipped: Layout, started: list[tuple[str, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_of_imagery_take_the_cluster(chipped: Layout, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(computers, "has_dask", lambda: True)
     monkeypatch.setattr("pu_geo.scenes.features.layers_here", lambda _: ["pre", "post"])
     app = show("imagery", chipped)

@@ -49,9 +49,7 @@ def finished(project: Layout) -> Layout:
         ("project", "Empty", "Event"),
     ],
 )
-def test_page_of_an_empty_and_of_a_finished_project(
-    page: str, missing: str, said: str, finished: Layout, tmp_path: Path
-) -> None:
+def test_page_of_an_empty_and_a_finished_one(page: str, missing: str, said: str, finished: Layout, tmp_path: Path) -> None:
     assert page == "project" or "No project is open" in words(show(page))
     assert missing in words(show(page, store.create(tmp_path / "empty.pugeo", "Empty")))
     app = show(page, finished)
@@ -147,9 +145,7 @@ def test_a_map_is_summed_up_by_area_and_becomes_the_first_version(finished: Layo
     assert "**v1**" in words(show_tab(finished, TAB_EXPORT))
 
 
-def test_of_the_tabs_only_the_open_one_is_drawn_and_versions_are_compared_only_where_asked(
-    finished: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_open_tab_is_drawn_and_compares_where_asked(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     with monkeypatch.context() as patch:
         for panel in ("audit_panel", "area_panel", "export_panel"):

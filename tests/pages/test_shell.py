@@ -80,9 +80,7 @@ def test_each_browser_keeps_its_analyst_and_the_first_choice_is_the_machines(pro
 
 
 @pytest.mark.parametrize("has_backup", [True, False])
-def test_every_screen_of_a_damaged_project_restores_its_backup_and_saves_its_labels(
-    project: Layout, *, has_backup: bool
-) -> None:
+def test_every_screen_of_a_damaged_project_restores_it_and_saves_its_labels(project: Layout, *, has_backup: bool) -> None:
     if has_backup:
         backups.make(project, "asked")
     click(project, "b1", "b2")
@@ -101,9 +99,7 @@ def test_every_screen_of_a_damaged_project_restores_its_backup_and_saves_its_lab
         assert texts.DAMAGED not in " ".join(one.value for one in app.error)
 
 
-def test_every_screen_of_a_project_that_may_not_be_changed_is_drawn_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_screen_of_a_read_only_project_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = with_chips(small_project(tmp_path / "event.pugeo"))
     add_run(layout, arrays={"embeddings": np.eye(20, dtype=np.float32)})
     real = os.access

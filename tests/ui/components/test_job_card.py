@@ -39,9 +39,7 @@ def toasts(app: AppTest) -> list[str]:
     return [each.value for each in checked(app.run()).toast]
 
 
-def test_a_job_that_ended_since_is_announced_once_and_again_where_it_was_resumed(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_ended_is_announced_once_and_again_once_resumed(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     job_with(project, "embed", DONE)
     app = show_panel("components.job_card", project, "announce(layout)")
     assert not app.toast, "it ended before this session began"
