@@ -20,9 +20,8 @@ async def answered(
     app: Starlette, url: str, method: str = "GET", body: bytes = b"", headers: dict[str, str] | None = None, *, is_whole: bool = True,
 ) -> Answer:  # fmt: skip
     """The same in a loop that runs, by ASGI; starlette's TestClient would need httpx. Without `is_whole` the end of the body never comes."""
-    more = [
-        (name.encode("latin-1"), value.encode("latin-1")) for name, value in {"host": "127.0.0.1", **(headers or {})}.items()
-    ]
+    given = {"host": "127.0.0.1", **(headers or {})}
+    more = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in given.items()]
     path, _, query = url.partition("?")
     scope = {
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": method, "scheme": "http",

@@ -87,28 +87,16 @@ def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, caps
     run, project = CommandLine(capsys), lossy.folder
     one = ("--run", "ranker-1")
     for words in (
-        ["doctor", project],
-        ["runs", "list", project],
-        ["jobs", project],
-        ["rank", project],
+        ["doctor", project], ["runs", "list", project], ["jobs", project], ["rank", project],
         ["train", project, "--method", "pucl", "--preset", "quick", "--set", "epochs=1", "--set", "batch_size=10"],
-        ["export", project, *one, "--out", tmp_path / "map.geojson"],
-        ["evaluate", project, *one, "--field", "damage", "--positive", "destroyed"],
-        ["publish", project, *one, "--formats", "csv"],
-        ["card", project, *one, "--out", tmp_path / "card.html"],
-        ["compare", project, "--runs", "ranker-0", "ranker-1"],
-        ["audit", project, *one],
-        ["choose", project, *one],
-        ["features", project, "--list"],
-        ["similar", project, *one, "--building", "b1"],
-        ["label-errors", project, *one, "--search"],
-        ["types", project],
-        ["model", "export", project, "ranker-1", "--out", tmp_path / "model.zip"],
-        ["export-labels", project, "--out", tmp_path / "labels.csv"],
-        ["project", "copy", project, tmp_path / "copy.pugeo"],
-        ["remove", project, "chips", "set", "--dry-run"],
-        ["remove", project, "run", "ranker-0", "--dry-run"],
-    ):
+        ["export", project, *one, "--out", tmp_path / "map.geojson"], ["publish", project, *one, "--formats", "csv"],
+        ["evaluate", project, *one, "--field", "damage", "--positive", "destroyed"], ["card", project, *one, "--out", tmp_path / "card.html"],
+        ["compare", project, "--runs", "ranker-0", "ranker-1"], ["audit", project, *one], ["choose", project, *one],
+        ["features", project, "--list"], ["similar", project, *one, "--building", "b1"], ["label-errors", project, *one, "--search"],
+        ["types", project], ["model", "export", project, "ranker-1", "--out", tmp_path / "model.zip"],
+        ["export-labels", project, "--out", tmp_path / "labels.csv"], ["project", "copy", project, tmp_path / "copy.pugeo"],
+        ["remove", project, "chips", "set", "--dry-run"], ["remove", project, "run", "ranker-0", "--dry-run"],
+    ):  # fmt: skip
         code, _, err = run(*words)
         assert code in (0, 2)
         assert "fault in PU-Geo" not in err, (words, err)
@@ -129,9 +117,8 @@ def test_no_route_fails(lossy: Layout) -> None:
 
 @pytest.mark.parametrize("lossy", ["runs/ranker-1"], indirect=True)
 def test_the_error_names_the_file_and_the_way_out(lossy: Layout, capsys: pytest.CaptureFixture[str]) -> None:
-    err = CommandLine(capsys).refused(
-        "evaluate", lossy.folder, "--run", "ranker-1", "--field", "damage", "--positive", "destroyed"
-    )
+    truth = ("--field", "damage", "--positive", "destroyed")
+    err = CommandLine(capsys).refused("evaluate", lossy.folder, "--run", "ranker-1", *truth)
     assert "runs/ranker-1/building_ids.json of event.pugeo is missing" in err
     assert "pu-geo remove event.pugeo run ranker-1" in err
     assert "pu-geo doctor event.pugeo" in err

@@ -92,10 +92,8 @@ def test_an_older_answer_overrides_none_and_others_say_so(at: str, counts: bool,
         found = {building: (event.label, event.grade) for building, event in labels.current(db).items()}
     theirs = {"b1": ("not_damaged", ""), "b2": ("positive", "destroyed"), "b3": ("positive", "minor")}
     assert found == (theirs if counts else dict.fromkeys(theirs, ("positive", "destroyed")))
-    words = "Took the place of answers that said otherwise: 1 (b1)."
-    assert done["notes"] == [
-        words if counts else "Older than the answers here, which say otherwise, and left out: 2 (b1 and b3)."
-    ]
+    words = "Older than the answers here, which say otherwise, and left out: 2 (b1 and b3)."
+    assert done["notes"] == ["Took the place of answers that said otherwise: 1 (b1)." if counts else words]
 
 
 def test_of_rows_that_contradict_each_other_the_newest_counts_and_it_is_said(project: Layout, tmp_path: Path) -> None:
@@ -109,9 +107,7 @@ def test_of_rows_that_contradict_each_other_the_newest_counts_and_it_is_said(pro
 
 def test_usual_names_of_columns_say_nothing_where_a_meaning_is_stated(project: Layout, tmp_path: Path) -> None:
     path = tmp_path / "theirs.csv"
-    path.write_text(
-        "building_id,labeller,event,label,DAMAGE\nb1,x,Harvey,7,Yes\nb2,y,Harvey,8,No\n,,,,No\n", encoding="utf-8"
-    )
+    path.write_text("building_id,labeller,event,label,DAMAGE\nb1,x,Harvey,7,Yes\nb2,y,Harvey,8,No\n,,,,No\n")
     done = import_labels(project, str(path), analyst="ann", meaning=Meaning("DAMAGE", ("Yes",), ("No",)))
     assert labeling.current_labels(project) == {"b1": "positive", "b2": "not_damaged"}
     assert (done["stored"], done["skipped"]) == (2, 1)

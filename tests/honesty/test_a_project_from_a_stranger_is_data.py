@@ -79,11 +79,8 @@ def test_nobody_writes_renames_or_removes_a_file_but_through_the_door() -> None:
         tree, name = ast.parse(path.read_text()), ".".join(path.relative_to(package).with_suffix("").parts)
         kept = _handed_out(tree)
         found = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _writes(node)]
-        found = [
-            one
-            for one in found
-            if not {each.id for each in ast.walk(one) if isinstance(each, ast.Name)} & {*kept, "to_change"}
-        ]
+        names = [{each.id for each in ast.walk(one) if isinstance(each, ast.Name)} for one in found]
+        found = [one for one, used in zip(found, names, strict=True) if not used & {*kept, "to_change"}]
         if "node_modules" not in path.parts and found:
             odd[name] = [f"{one.lineno}: {ast.unparse(one)[:60]}" for one in found]
     assert {name: calls for name, calls in odd.items() if name not in ELSEWHERE} == {}
@@ -123,15 +120,10 @@ def test_no_door_leads_out(tmp_path: Path, door: str, offered: str) -> None:
     project = tmp_path / "event.pugeo"
     (project / "jobs").mkdir(parents=True)
     path = project / "jobs" / "file"
-    if offered == "link":
-        path.symlink_to(outside / ".bashrc")
-    elif offered == "dangling":
-        path.symlink_to(outside / "autostart")
-    elif offered == "folder link":
-        path.symlink_to(outside / "Documents")
-    elif offered == "parent link":
-        path.symlink_to(outside)
-        path = path / "Documents" / "thesis.npy"
+    links = {"link": ".bashrc", "dangling": "autostart", "folder link": "Documents", "parent link": ""}
+    if offered in links:
+        path.symlink_to(outside / links[offered])
+        path = path / "Documents" / "thesis.npy" if offered == "parent link" else path
     elif offered == "hard link":
         path.hardlink_to(outside / ".bashrc")
     elif offered == "dots":
@@ -236,7 +228,7 @@ PLACES = (
     ".in_use.lock", ".in_use.host", "labels.jsonl", files.MARK,
 )  # fmt: skip
 QUICK = ("trash/*", "chips", "project.gpkg-new", "labels.jsonl")
-WAYS = ("link", "dangling", "folder", "hard link")
+WAYS = {"link": ".bashrc", "dangling": "autostart", "folder": "Documents", "hard link": ".bashrc"}
 
 
 @pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "from elsewhere"])
@@ -250,9 +242,7 @@ def test_a_link_anywhere_leads_nowhere(prepared: tuple[Layout, Path], place: str
                 shutil.rmtree(path)
             path.unlink(missing_ok=True)
             path.parent.mkdir(parents=True, exist_ok=True)
-            target = (
-                outside / {"link": ".bashrc", "dangling": "autostart", "folder": "Documents", "hard link": ".bashrc"}[way]
-            )
+            target = outside / WAYS[way]
             path.hardlink_to(target) if way == "hard link" else path.symlink_to(target)
         if not is_trusted:
             (copied.folder / files.MARK).unlink(missing_ok=True)
@@ -303,9 +293,12 @@ def _journal(layout: Layout, outside: Path) -> None:
     layout.gpkg.with_name("project.gpkg-journal").write_bytes(head.ljust(512, b"\0") + struct.pack(">i", page) + name + end)
 
 
+SWALLOW = "CREATE TRIGGER t BEFORE INSERT ON label_event BEGIN SELECT RAISE(IGNORE); END"
+
+
 def _hidden_trigger(layout: Layout, outside: Path) -> None:
     with closing(sqlite3.connect(layout.gpkg)) as db, db:
-        db.execute("CREATE TRIGGER t BEFORE INSERT ON label_event BEGIN SELECT RAISE(IGNORE); END")
+        db.execute(SWALLOW)
         db.execute("PRAGMA writable_schema=ON")
         db.execute("UPDATE sqlite_master SET name = 'sqlite_t', sql = replace(sql, ' t ', ' sqlite_t ') WHERE name = 't'")
 
@@ -317,14 +310,9 @@ ATTACKS: dict[str, Callable[[Layout, Path], object]] = {
     "files of a removal are absolute": lambda layout, outside: _removal(layout, outside, secrets.token_hex(8), str(outside / ".bashrc")),
     "names of runs lead out": lambda layout, _: _sql(layout, "UPDATE run SET run_id = '../../outside/Documents' || number, facts = replace(facts, 'ranker', '../../outside')"),
     "names of chips lead out": lambda layout, _: _sql(layout, "UPDATE chip_set SET chip_set = '../../outside/Documents/set2'"),
-    "an export is asked for elsewhere": lambda layout, outside: _spec(
-        layout, outside, "export", {"run_id": "ranker-1", "format": "csv", "out": str(outside / ".bashrc")}
-    ),
+    "an export is asked for elsewhere": lambda layout, outside: _spec(layout, outside, "export", {"run_id": "ranker-1", "format": "csv", "out": str(outside / ".bashrc")}),
     "a task that is none": lambda layout, outside: _spec(layout, outside, "os:system", {}),
-    "a trigger swallows answers": lambda layout, _: _sql(
-        layout, "CREATE TRIGGER t BEFORE INSERT ON label_event BEGIN SELECT RAISE(IGNORE); END"
-    ),
-    "a trigger has a name of SQLite's": _hidden_trigger, "a journal names another one": _journal,
+    "a trigger swallows answers": lambda layout, _: _sql(layout, SWALLOW), "a trigger has a name of SQLite's": _hidden_trigger, "a journal names another one": _journal,
     "a view takes a table's place": lambda layout, _: _sql(layout, "CREATE VIEW more AS SELECT * FROM label_event"),
     "a database waits to take its place": _swap,
 }  # fmt: skip
@@ -366,10 +354,8 @@ def test_no_screen_does_it_either(prepared: tuple[Layout, Path], attack: str) ->
 
 def _npz(layout: Layout, name: str, n_bytes: int) -> None:
     for path in layout.folder.glob(name):
-        with (
-            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
-            archive.open("order.npy", "w", force_zip64=True) as file,
-        ):
+        deflated = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
+        with deflated as archive, archive.open("order.npy", "w", force_zip64=True) as file:
             for _ in range(n_bytes // 2**20):
                 file.write(bytes(2**20))
 
@@ -379,16 +365,13 @@ def _endless_view(layout: Layout, outside: Path) -> None:
         for name in ("label_event_no_update", "label_event_no_delete"):
             db.execute(f"DROP TRIGGER {name}")
         db.execute("ALTER TABLE label_event RENAME TO kept")
-        db.execute(
-            "CREATE VIEW label_event AS WITH RECURSIVE n(event) AS (SELECT 1 UNION ALL SELECT event + 1 FROM n) SELECT * FROM n"
-        )
+        endless = "WITH RECURSIVE n(event) AS (SELECT 1 UNION ALL SELECT event + 1 FROM n) SELECT * FROM n"
+        db.execute(f"CREATE VIEW label_event AS {endless}")
 
 
 HEAVY: dict[str, Callable[[Layout, Path], object]] = {
     "arrays of 2 GB in 2 MB": lambda layout, _: _npz(layout, "checks/*.npz", 2 * 2**30),
-    "the state of a version of 600 MB": lambda layout, _: (layout.exports / "v1" / "state.json.gz").write_bytes(
-        gzip.compress(bytes(600 * 2**20), 1)
-    ),
+    "the state of a version of 600 MB": lambda layout, _: (layout.exports / "v1" / "state.json.gz").write_bytes(gzip.compress(bytes(600 * 2**20), 1)),
     "labels without end": _endless_view, "a journal of 1 TB": lambda layout, _: os.truncate(layout.journal, 2**40),
     **{
         f"a backup's {name} {value!r:.20}": lambda layout, _, name=name, value=value: [
@@ -433,10 +416,8 @@ def test_layers_of_qgis_and_several_installations_keep_nobody_out(prepared: tupl
     layout, _ = prepared
     _sql(layout, "CREATE TABLE my_notes (fid INTEGER PRIMARY KEY, geom BLOB)")
     _sql(layout, "CREATE VIRTUAL TABLE rtree_my_notes_geom USING rtree(id, minx, maxx, miny, maxy)")
-    _sql(
-        layout,
-        "CREATE TRIGGER rtree_my_notes_geom_delete AFTER DELETE ON my_notes BEGIN DELETE FROM rtree_my_notes_geom WHERE id = OLD.fid; END",
-    )
+    follow = "BEGIN DELETE FROM rtree_my_notes_geom WHERE id = OLD.fid; END"
+    _sql(layout, f"CREATE TRIGGER rtree_my_notes_geom_delete AFTER DELETE ON my_notes {follow}")
     click(layout, "b6")
     with pytest.MonkeyPatch.context() as patch:  # the computer at the office
         patch.setenv(files.HOME_VARIABLE, str(layout.folder.parent / "office"))
@@ -454,10 +435,8 @@ def test_a_project_from_elsewhere_is_viewed_and_exported_and_left_as_it_is_until
     (layout.folder / "way out").symlink_to(outside)
     before = _tree(layout.folder)
     _use(layout, outside)
-    assert (
-        cli.main(["export", str(layout.folder), "--run", "ranker-1", "--out", str(tmp_path / "map.csv"), "--format", "csv"])
-        == 0
-    )
+    out = ["--out", str(tmp_path / "map.csv"), "--format", "csv"]
+    assert cli.main(["export", str(layout.folder), "--run", "ranker-1", *out]) == 0
     assert (tmp_path / "map.csv").read_text().count("\n") > 20
     assert _tree(layout.folder) == before
     with pytest.raises(PuGeoError, match="another installation") as refusal:
@@ -497,10 +476,8 @@ def test_a_job_that_another_installation_wrote_is_not_started_and_reaches_nobody
 
 def test_an_answer_is_acknowledged_only_once_the_file_took_it(prepared: tuple[Layout, Path]) -> None:
     layout, _ = prepared
-    n = store.call(
-        layout, labels.last_event
-    )  # checked by this process: what another program does since is not seen at an opening
-    _sql(layout, "CREATE TRIGGER t BEFORE INSERT ON label_event BEGIN SELECT RAISE(IGNORE); END")
+    n = store.call(layout, labels.last_event)  # checked now: what another program does since is not seen at an opening
+    _sql(layout, SWALLOW)
     with pytest.raises(PuGeoError, match="took 0 of 1 answers"):
         click(layout, "b5")
     assert store.call(layout, labels.last_event) == n

@@ -130,9 +130,8 @@ def test_the_library_has_no_name_for_one(town: Layout) -> None:
     X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) < 12
     for model in (PURanker(), ALL["NNPU"](epochs=2, max_steps=4), ALL["PropagatedRanking"]()):
         model.fit(X, y)
-        fitted = [
-            value for name, value in vars(model).items() if name.endswith("_") and isinstance(value, str | list | float)
-        ]
+        given = (value for name, value in vars(model).items() if name.endswith("_"))
+        fitted = [value for value in given if isinstance(value, str | list | float)]
         checked(repr([*fitted, getattr(model, "settings_", None)]), type(model).__name__)
         assert model.start_k_ == 24
 
