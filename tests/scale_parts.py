@@ -78,6 +78,6 @@ def sha256_of_features(layout: Layout, name: str) -> str:
     return sha256_of(layout.features("set", name))
 
 
-def of_kind(folder: Path, kind: str) -> list[dict[str, object]]:
+def of_kind(folder: Path, kind: str) -> list[dict[str, Any]]:
     """Return the events of one kind in a job's log."""
     return [event for event in events.read(folder) if event["event"] == kind]

@@ -17,7 +17,7 @@ from packaging.requirements import Requirement
 
 from pu_geo import files, jobs
 from pu_geo.records import FootprintTable, Grid, LabelOp, Role, RunFacts, Scene
-from pu_geo.store import contents, freshness, labels, runs, store
+from pu_geo.store import contents, events, freshness, labels, runs, store
 from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout, write_array, write_facts
 
@@ -179,6 +179,14 @@ def unheld_job(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
     """Write a new job's folder and return it; nothing works for it."""
     folder, lock = jobs.create_held(layout, task, args)
     os.close(lock)
+    return folder
+
+
+def logged_job(layout: Layout, task: str, *log: tuple[str, Mapping[str, Any]], **args: Any) -> Path:
+    """Write a job that was launched, and what it told since; nothing works for it."""
+    folder = unheld_job(layout, task, args)
+    for kind, values in (("launched", {}), *log):
+        events.append(folder, kind, values)
     return folder
 
 

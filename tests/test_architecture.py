@@ -7,7 +7,6 @@ import importlib
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -54,15 +53,11 @@ THIRD_PARTY: dict[str, set[str]] = {
     "geo.readers": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio", "geopandas", "pandas"},
     "geo.export": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio", "geopandas", "pandas",
                    "jinja2", "markupsafe"},
-    "datasets": {"numpy", "cv2", "shapely", "orjson"},
-    "store": {"numpy", "shapely", "safetensors", "filelock"},
-    "store.documents": {"jinja2", "markupsafe"},
-    "jobs": {"psutil"},
+    "datasets": {"numpy", "cv2", "shapely", "orjson"}, "jobs": {"psutil"},
+    "store": {"numpy", "shapely", "safetensors", "filelock"}, "store.documents": {"jinja2", "markupsafe"},
     "federation.deployed": {"numpy", "cryptography", "flwr", "torch", "h11", "httpx", "uvicorn"},
     "ui": {"streamlit", "plotly", "starlette", "uvicorn", "h11", "numpy"},
-    "pages": {"streamlit", "plotly", "numpy"},
-    "app": {"streamlit", "starlette"},
-    "cli": {"typer", "click", "rich"},
+    "pages": {"streamlit", "plotly", "numpy"}, "app": {"streamlit", "starlette"}, "cli": {"typer", "click", "rich"},
 }  # fmt: skip
 OF_A_TOPIC = {"numpy", "scipy", "shapely"}
 HEAVY = ("torch", "rasterio", "faiss", "umap", "numba", "sklearn", "geopandas", "pandas", "pyogrio", "streamlit", "jinja2")
@@ -214,25 +209,11 @@ def test_trainings_need_nothing_that_a_gpu_machine_lacks() -> None:
     assert int(in_fresh_interpreter(code)) > 5
 
 
-def test_help_of_the_command_line_loads_nothing_heavy() -> None:
-    """The entry point is the one that `pyproject.toml` names."""
-    entry = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]["pu-geo"]
-    module, function = entry.split(":")
-    code = (
-        f"import sys\nfrom {module} import {function} as run\nsys.argv = ['pu-geo', '--help']\n"
-        f"try: run()\nexcept SystemExit as end: assert not end.code\nprint(sorted(set({HEAVY!r}) & set(sys.modules)))"
-    )
-    assert in_fresh_interpreter(code) == "[]"
-
-
 def test_nothing_of_ours_hands_the_project_file_to_another_sqlite_library() -> None:
     """`project.gpkg` is opened by sqlite3 alone: outside `store/`, topics and the door to files nothing even names it."""
     others = {name: path for name, path in sources().items() if not is_in(name, ("store", "files")) and not is_topic(name)}
     naming = re.compile(r"layout\.gpkg|\.gpkg\)|/ \"project\.gpkg\"")
     assert [name for name, path in others.items() if naming.search(path.read_text())] == []
-
-
-# Texts of a screen stand in one place
 
 
 def _sentences(path: Path) -> list[str]:

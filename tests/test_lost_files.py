@@ -5,12 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import checked
+from app_parts import shell
 from cli_parts import CommandLine
 from route_parts import get
-from small_parts import REPOSITORY, add_run, in_tiers, small_project
+from small_parts import add_run, in_tiers, small_project
 from starlette.applications import Starlette
-from streamlit.testing.v1 import AppTest
 from type_parts import discovered
 
 from pu_geo import cli
@@ -67,18 +66,10 @@ def lossy(whole: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Layout
 every_loss = pytest.mark.parametrize("lossy", in_tiers(THINGS, "lost", quick=QUICK, ci=IN_CI), indirect=True)
 
 
-def opened(layout: Layout, screen: str) -> AppTest:
-    app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
-    app.session_state["project"] = str(layout.folder)
-    app.run()
-    app.session_state["goes-to"] = screen
-    return checked(app.run())
-
-
 @every_loss
 def test_every_screen_is_drawn_without_what_is_lost(lossy: Layout) -> None:
     for screen in SCREENS:
-        for error in opened(lossy, screen).error:
+        for error in shell(lossy, screen).error:
             assert "event.pugeo" in error.value
 
 
@@ -126,7 +117,7 @@ def test_the_error_names_the_file_and_the_way_out(lossy: Layout, capsys: pytest.
 
 @pytest.mark.parametrize("lossy", ["chips"], indirect=True)
 def test_buildings_are_clicked_and_chips_cut_again_where_chips_are_lost(lossy: Layout) -> None:
-    assert opened(lossy, "annotate").error[0].value.startswith("**The file chips/set.")
-    app = opened(lossy, "imagery")
+    assert shell(lossy, "annotate").error[0].value.startswith("**The file chips/set.")
+    app = shell(lossy, "imagery")
     assert "chips/set.json" in app.error[0].value.replace("\\", "")
     assert "Cut chips" in " ".join(button.label for button in app.button)

@@ -255,11 +255,8 @@ def has_layer(village) -> dict[str, bool]:
     optical = [{"name": name, "when": name, "start": at, "stop": at + 3} for at, name in ((0, "pre"), (3, "post"))]
     views = [*optical, {"name": "sar-post", "when": "post", "start": 6, "stop": 7}]
     made = {**facts["made_from"]["scenes"], scene_fingerprint(SAR): ["sar.tif", True, "sar-post"]}
-    about = {
-        "views": views,
-        "view_missing": {"sar-post": lacks},
-        "scaling": {"sar-post": {"bands": [[-22.0, 4.5]], "files": []}},
-    }
+    scaling = {"sar-post": {"bands": [[-22.0, 4.5]], "files": []}}
+    about = {"views": views, "view_missing": {"sar-post": lacks}, "scaling": scaling}
     written = {**facts, **about, "made_from": {**facts["made_from"], "scenes": made}}
     layout.chip_facts(chip_set).write_text(json.dumps(written), encoding="utf-8")
     return {building: not lack for building, lack in zip(facts["building_ids"], lacks, strict=True)}

@@ -103,9 +103,6 @@ def ended(layout: Layout, task: str) -> jobs.JobView:
     return found
 
 
-# What Streamlit draws
-
-
 def go(page, screen: str) -> None:
     """Follow the link in the sidebar: the session stays the same."""
     page.locator(".st-key-steps").get_by_role("link", name=screen).click()
@@ -150,9 +147,6 @@ def become(page, name: str) -> None:
     box.press("Enter")
     page.wait_for_function("(name) => window.__pugeo.analyst() === name", arg=name, timeout=PATIENCE_MS)
     page.evaluate("document.activeElement.blur()")
-
-
-# The damage view
 
 
 def ask(page, name: str, *given):

@@ -120,9 +120,10 @@ def test_one_picture_at_both_dates_is_said(town: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("east", "north"), [(0.0, 0.0), (-16.0, 12.8), (16.0, 12.8), (0.0, 25.6)])
 def test_a_placeholder_of_a_place_is_refused_with_a_way_out(east: float, north: float, town: Path, tmp_path: Path) -> None:
     with rasterio.open(town / "post.tif") as scene:
-        pixels, place = scene.read(), {"crs": "EPSG:32630", "transform": Affine(0.1, 0, east, 0, -0.1, north)}
+        pixels, profile = scene.read(), dict(scene.profile)
+    profile |= {"crs": "EPSG:32630", "transform": Affine(0.1, 0, east, 0, -0.1, north)}
     path = tmp_path / "odm_orthophoto.tif"
-    with rasterio.open(path, "w", **{**scene.profile, **place}) as target:
+    with rasterio.open(path, "w", **profile) as target:
         target.write(pixels)
     layout = store.create(tmp_path / "p.pugeo", "P")
     with pytest.raises(ImageryError, match="placeholder for a georeference") as refused:

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from app_parts import shell
 from small_parts import REPOSITORY, add_run, click, in_tiers, small_project, small_scene, unheld_job
-from streamlit.testing.v1 import AppTest
 from type_parts import discovered
 
 from pu_geo import cli, files, jobs
@@ -92,15 +92,11 @@ def _lock(path: Path) -> None:
         pass
 
 
-def _take(path: Path) -> None:
-    os.close(locks.take(path) or 0)
-
-
 DOORS: dict[str, Callable[[Path], object]] = {
     "write_json": lambda path: write_json(path, 1), "touch": files.touch, "append_lines": lambda path: files.append_lines(path, "x\n"), "appended": lambda path: files.appended(path, b"x\n").__enter__(),
     "write_file": lambda path: files.write_file(path, b"x"), "make_folder": lambda path: files.make_folder(path / "made"),
     "move_path to": lambda path: files.move_path(_fresh(path), path), "move_path from": lambda path: files.move_path(path, _fresh(path)),
-    "remove_path": files.remove_path, "take": _take, "one_at_a_time": _lock, "sign": files.sign,
+    "remove_path": files.remove_path, "take": lambda path: os.close(locks.take(path) or 0), "one_at_a_time": _lock, "sign": files.sign,
 }  # fmt: skip
 OFFERED = ("link", "dangling", "folder link", "parent link", "hard link", "dots", "pipe")
 
@@ -135,9 +131,6 @@ def test_no_door_leads_out(tmp_path: Path, door: str, offered: str) -> None:
         DOORS[door](path)
         assert offered == "hard link" or door == "sign", "it was opened"
     assert _tree(outside) == before
-
-
-# A whole project, prepared
 
 
 def _outside(tmp_path: Path) -> Path:
@@ -344,11 +337,7 @@ def test_no_screen_does_it_either(prepared: tuple[Layout, Path], attack: str) ->
             path.symlink_to(outside / "Documents")
     before = _tree(outside)
     for screen in ("project", "imagery", "annotate", "train", "explore", "damage_map"):
-        app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
-        app.session_state["project"] = str(layout.folder)
-        app.run()
-        app.session_state["goes-to"] = screen
-        assert not app.run().exception
+        shell(layout, screen)
     assert _tree(outside) == before
 
 

@@ -77,9 +77,6 @@ def of_bgrn(town: Path, folder: Path) -> Layout:
     return layout
 
 
-# What was said once
-
-
 def by_replacement(layout: Layout, town: Path, folder: Path) -> tuple[Layout, Any]:
     path = bgrn(town, folder / "later.tif", "post", gain=11)
     return layout, replace_scene(job_of(layout, "replace"), name="post-1", path=path, analyst="ann")
@@ -166,9 +163,6 @@ def test_a_system_and_a_value_for_no_data_stay_those_that_were_stated(town: Path
     assert "dsm-2.tif: no value for no data is named; -9999 is taken, as in dsm-1.tif before." in made["notes"]
 
 
-# One take
-
-
 def take(town: Path) -> tuple[Pixels, Affine, Any]:
     """A 16-bit scene with a lake in the east, which is dark."""
     pixels, transform, crs = pixels_of(town, "post")
@@ -235,9 +229,6 @@ def test_a_replaced_tile_has_its_date_and_the_stretch_of_its_take(town: Path, tm
     assert {scene.date for scene in found.values()} == {"2011-05-29"}
 
 
-# Warps
-
-
 def turned(transform: Affine, shape: tuple[int, ...], degrees: float) -> Affine:
     x, y = transform @ (shape[2] / 2, shape[1] / 2)
     return Affine.translation(x, y) @ Affine.rotation(degrees) @ Affine.translation(-x, -y) @ transform
@@ -283,9 +274,6 @@ def test_a_warp_keeps_what_its_kernel_can_keep(way: float | str, town: Path, tmp
         with rasterio.open(path) as source, WarpedVRT(source, **how) as view:
             best = max(best, sharp(view.read([1, 2, 3])))
     assert found > 0.9 * best
-
-
-# Blur
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import Any
 
 import psutil
 import pytest
-from small_parts import small_project, unheld_job
+from small_parts import logged_job, small_project, unheld_job
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
@@ -112,10 +112,7 @@ def cancel(folder: Path) -> None:
 
 def unheld(layout: Layout, *ends: str, task: str = "train") -> Path:
     """Return the folder of a job that was launched and no process works for any more."""
-    folder = unheld_job(layout, task, {})
-    for event in ("launched", *ends):
-        events.append(folder, event, {"problem": "It has not ended."})
-    return folder
+    return logged_job(layout, task, *((end, {"problem": "It has not ended."}) for end in ends))
 
 
 @pytest.mark.slow

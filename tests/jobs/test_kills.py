@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 from jobs import kill_driver
+from scale_parts import of_kind
 from small_parts import add_chips, click, in_tiers, small_project, unheld_job
 
 from pu_geo import jobs
 from pu_geo.methods import catalog
 from pu_geo.methods.pucl import JUDGING
-from pu_geo.store import events, runs, store
+from pu_geo.store import runs, store
 from pu_geo.store.layout import Layout
 
 pytestmark = pytest.mark.slow
@@ -75,10 +76,6 @@ def arguments(method: str) -> dict[str, Any]:
     known = {item.name for item in fields(catalog.card(method).settings)}
     chosen = {name: str(value) for name, value in SHORT.items() if name in known}
     return {"method": method, "preset": "quick", "seed": 3, "overrides": chosen}
-
-
-def of_kind(folder: Path, *kinds: str) -> list[dict[str, Any]]:
-    return [event for event in events.read(folder) if event["event"] in kinds]
 
 
 def until_told(folder: Path, n_epochs: int) -> None:

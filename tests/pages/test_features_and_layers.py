@@ -56,10 +56,7 @@ def test_shared_features_that_are_there_are_listed_and_not_made_again(chipped: L
     assert "Compare" not in {each.label for each in app.toggle(key="compare-features").set_value(True).run().radio}
 
 
-def test_a_set_is_chosen_for_one_training_or_for_all(chipped: Layout, second: str, started: Started) -> None:
-    app = show("train", chipped).selectbox(key="features-propagation-rcf").set_value(second).run()
-    press(app, "start-propagation")
-    assert [args["feature_set"] for _, args in started] == [second]
+def test_a_set_is_chosen_for_all_that_rank(chipped: Layout, second: str) -> None:
     app = show("imagery", chipped)
     assert "license of the weights: CC BY-NC" in plain(app)
     field(app, "Used by ranking, queue and trainings").set_value(second).run()

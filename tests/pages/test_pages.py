@@ -7,7 +7,7 @@ import pytest
 import shapely
 from app_parts import checked, field, plain, press, show, show_tab, words
 from mapped_parts import hand_out, say_checks
-from small_parts import add_chips, add_run, click, table_of, unheld_job
+from small_parts import add_chips, add_run, click, logged_job, table_of
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
@@ -17,7 +17,7 @@ from pu_geo.geo.vector.crs import LOCAL
 from pu_geo.lifecycle import browsing, projects
 from pu_geo.maps import exporting
 from pu_geo.records import Grid, Scene
-from pu_geo.store import chosen, contents, events, run_names, store, training_times
+from pu_geo.store import chosen, contents, run_names, store, training_times
 from pu_geo.store.layout import Layout
 from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT, TAB_EXPORT
 
@@ -197,9 +197,7 @@ def test_a_check_that_a_colleague_never_left_is_ended_for_everyone_and_another_c
 
 def test_the_next_round_needs_a_scene_and_says_what_was_left_behind(finished: Layout) -> None:
     note = "Layers from after the event stayed in the round before: sar-post."
-    folder = unheld_job(finished, "next_round", {})
-    for kind, values in (("launched", {}), ("done", {"result": {"round": 2, "notes": [note]}})):
-        events.append(folder, kind, values)
+    logged_job(finished, "next_round", ("done", {"result": {"round": 2, "notes": [note]}}))
     app = show("project", finished)
     assert note in plain(app)
     assert "No scene was named." in plain(press(app, "begin-round"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import checked, press
+from app_parts import checked, press, shell
 from model_parts import with_chips
 from small_parts import REPOSITORY, add_chips, add_run, click, small_project
 from streamlit.testing.v1 import AppTest
@@ -22,12 +22,6 @@ from pu_geo.ui.damage_map import texts as map_texts
 pytestmark = pytest.mark.usefixtures("home")
 
 SCREENS = ("project", "imagery", "annotate", "train", "explore", "damage_map")
-
-
-def shell(layout: Layout) -> AppTest:
-    app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
-    app.session_state["project"] = str(layout.folder)
-    return checked(app.run())
 
 
 def test_steps_follow_what_the_project_has(tmp_path: Path) -> None:

@@ -32,12 +32,9 @@ SCORES = struct.pack("<3f", 0.25, 0.5, float("nan"))
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "town.pugeo"
     for name, content in {
-        "quicklooks/post/0/0/0.jpg": b"tile",
-        "quicklooks/layers/sar-post/0/0/0.jpg": b"of SAR",
-        "chips/main.sheets/0000.jpg": b"sheet",
-        "chips/main.sheets/index.json": b"secret",
-        "project.gpkg": b"labels",
-    }.items():
+        "quicklooks/post/0/0/0.jpg": b"tile", "quicklooks/layers/sar-post/0/0/0.jpg": b"of SAR", "project.gpkg": b"labels",
+        "chips/main.sheets/0000.jpg": b"sheet", "chips/main.sheets/index.json": b"secret",
+    }.items():  # fmt: skip
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     (tmp_path / "secret.jpg").write_bytes(b"secret")

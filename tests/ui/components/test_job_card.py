@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from app_parts import checked, press, show_panel, words
-from small_parts import unheld_job
+from small_parts import logged_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
@@ -28,10 +28,7 @@ ENDS = {
 
 
 def job_with(layout: Layout, task: str, *log: tuple[str, dict[str, object]]) -> Path:
-    folder = unheld_job(layout, task, {"method": "ncpu", "preset": "quick"} if task == "train" else {})
-    for kind, values in (("launched", {}), *log):
-        events.append(folder, kind, values)
-    return folder
+    return logged_job(layout, task, *log, **({"method": "ncpu", "preset": "quick"} if task == "train" else {}))
 
 
 def toasts(app: AppTest) -> list[str]:

@@ -1,6 +1,5 @@
 """The panels of the Explore screen: what they say of clusters, groups and UMAP, the way back, and a press on a button that is gone."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -8,19 +7,17 @@ import pytest
 from app_parts import Started, checked, field, key_like, plain, press, show, show_panel, words
 from clustered_parts import RUN, explored_project
 from model_parts import with_chips
-from small_parts import add_chips, add_run, click, unheld_job
+from small_parts import add_chips, add_run, click, logged_job, unheld_job
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.testing.v1 import AppTest
 from type_parts import IDS, KEPT, discovered
 
-from pu_geo import jobs
 from pu_geo.errors import TrainingError
 from pu_geo.explore import clusters, discovering, exploring, outliers
 from pu_geo.explore.exploring import Picture, UmapSettings
 from pu_geo.explore.outliers import Suspect
 from pu_geo.jobs import worker
-from pu_geo.jobs.status import PAUSE
-from pu_geo.store import events, labels, store
+from pu_geo.store import labels, store
 from pu_geo.store.layout import Layout, write_array
 
 
@@ -123,18 +120,9 @@ def test_the_job_is_started_with_what_was_chosen(project: Layout, started: Start
     app.number_input(key="types-groups").set_value(1).run()
     assert app.button(key="types-start").disabled
     assert "ask for 2 or more" in words(app)
-    folder = unheld_job(project, "discover", {"n_seeds": 3, "preset": "standard"})
     epoch = {"stage": "training 2 of 3", "epoch": 4, "epochs": 9, "progress": 0.5}
-    for kind, values in (("launched", {}), ("turn", {}), ("epoch", epoch)):
-        events.append(folder, kind, values)
-    lock = jobs.take_lock(folder)
-    press(show_panel("explore.type_panel", project), f"pause-{folder.name}")
-    assert (folder / PAUSE).exists()
-    events.append(folder, "paused")
-    os.close(lock)
-    app = show_panel("explore.type_panel", project)
-    assert "4 epochs of training 2 of 3 done" in words(app)
-    assert {f"{key}-{folder.name}" for key in ("resume", "start-over")} <= {button.key for button in app.button}
+    logged_job(project, "discover", ("epoch", epoch), ("paused", {}), n_seeds=3, preset="standard")
+    assert "4 epochs of training 2 of 3 done" in words(show_panel("explore.type_panel", project))
 
 
 def test_groups_are_named_merged_dropped_and_all_of_it_undone(project: Layout) -> None:

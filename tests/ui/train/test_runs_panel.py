@@ -12,7 +12,7 @@ import small_parts
 from app_parts import checked, plain, press, show_panel, shown_late, words
 from mapped_parts import RUN
 from model_parts import N, with_chips
-from small_parts import unheld_job
+from small_parts import logged_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.assessment import auditing
@@ -82,13 +82,9 @@ def test_curves_of_both_are_in_one_figure(layout: Layout) -> None:
         write_json(layout.run(run_id) / "curve.json", reports)
     assert len(shown(layout).get("plotly_chart")) == 2
     both = [reports, [{**one, "stage": "warm-up"} for one in reports]]  # a warm-up is no training
-    assert [list(trace.y) for trace in runs_panel.curves(both).data] == [[1.0, 0.5, 0.25]], "there is no audit"
-    figure = runs_panel.curves(both, has_called=True)
-    assert [list(trace.y) for trace in figure.data] == [[1.0, 0.5, 0.25], [0.1, 0.2, 0.4]]
-    assert list(figure.data[0].x) == [0.25, 0.5, 1.0]
-    assert runs_panel.curves([[], reports[:1]]) is None
-    below = runs_panel.curves([[{"epoch": i, "loss": -2.0 * i} for i in (1, 2)], []])
-    assert [list(trace.y) for trace in below.data] == [[-1.0, -2.0]]
+    for has_called, called in ((False, []), (True, [[0.1, 0.2, 0.4]])):  # no share before an audit
+        drawn = runs_panel.curves(both, has_called=has_called).data
+        assert [list(trace.y) for trace in drawn] == [[1.0, 0.5, 0.25], *called]
 
 
 def test_the_map_has_y_down_equal_axes_and_a_scale_around_nought() -> None:
@@ -116,9 +112,8 @@ ALARM = {"name": "calls_all", "seen": "97% score *0.5*", "meaning": "it may call
 HELD = {"n_held_out": 15, "recall": 0.8, "criterion": 1.6, "criterion_low": 0.9, "criterion_high": 2.2}
 
 
-def job_with(layout: Layout, *reports: dict[str, Any], done: bool = False, args: dict[str, Any] | None = None) -> Path:
-    folder = unheld_job(layout, "train", {"method": "ncpu", "preset": "quick", **(args or {})})
-    events.append(folder, "launched")
+def job_with(layout: Layout, *reports: dict[str, Any], done: bool = False) -> Path:
+    folder = logged_job(layout, "train", method="ncpu", preset="quick")
     (folder / "looks").mkdir()
     for report in reports:
         events.append(folder, "epoch", {"stage": "training", "epochs": 20, "loss": 1.0, **report})
