@@ -1,7 +1,5 @@
 """Pages and panels without a browser: opened, read and pressed, and none of it may end in an exception."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from small_parts import REPOSITORY
@@ -9,8 +7,11 @@ from streamlit.testing.v1 import AppTest
 
 from pu_geo.store.layout import Layout
 
+Started = list[tuple[str, dict[str, Any]]]
+"""What the fixture `started` gives."""
 PANEL = """
 from pathlib import Path
+import streamlit as st
 from pu_geo import jobs
 from pu_geo.store.layout import Layout
 from pu_geo.runs import training
@@ -43,6 +44,15 @@ def show_panel(path: str, layout: Layout, call: str = "draw(layout)", **state: o
     return checked(app.run())
 
 
+def shell(layout: Layout, screen: str = "") -> AppTest:
+    """Open the whole app with a project, and go to a screen."""
+    app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
+    app.session_state["project"] = str(layout.folder)
+    checked(app.run())
+    app.session_state["goes-to"] = screen
+    return checked(app.run()) if screen else app
+
+
 def checked(app: AppTest) -> AppTest:
     assert not app.exception
     return app
@@ -65,10 +75,9 @@ def shown_late(element: Any) -> Any:
 
 def press(app: AppTest, what: str) -> AppTest:
     """Press the button of a key, or else the first one whose label begins so."""
-    buttons = [button for button in app.button if button.key == what] or [
-        button for button in app.button if button.label.startswith(what)
-    ]
-    return checked(buttons[0].click().run())
+    by_key = [button for button in app.button if button.key == what]
+    button = next(iter(by_key), None) or next(button for button in app.button if button.label.startswith(what))
+    return checked(button.click().run())
 
 
 def key_like(app: AppTest, start: str) -> str:

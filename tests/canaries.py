@@ -1,7 +1,5 @@
 """Things that must not be touched while a hostile file is read: a server on this machine, and a folder that is watched."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import socket

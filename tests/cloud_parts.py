@@ -1,7 +1,5 @@
 """A made-up town seen from above, and clouds to paint over it."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +29,7 @@ def disc(side: int, middle: tuple[float, float], radius: float, soft: float, thi
 def under_clouds(picture: Picture, thick: NDArray[np.float64], *, white: float = 235.0, seed: int = 0) -> Picture:
     """Paint a cloud that is white with faint billows over a picture."""
     rng = np.random.default_rng(seed)
-    billows = cv2.resize(
-        rng.normal(0, 5, (picture.shape[0] // 40 + 2,) * 2), picture.shape[1::-1], interpolation=cv2.INTER_CUBIC
-    )
+    coarse = rng.normal(0, 5, (picture.shape[0] // 40 + 2,) * 2)
+    billows = cv2.resize(coarse, picture.shape[1::-1], interpolation=cv2.INTER_CUBIC)
     cloud = (white + billows)[..., None] * np.array([1.0, 0.99, 0.985])
     return np.clip(picture * (1 - thick[..., None]) + cloud * thick[..., None], 1, 255).astype(np.uint8)

@@ -1,7 +1,5 @@
 """A project with a finished run whose embeddings lie in four groups, for the services of the Explore page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A project with two made-up feature sets, of which one finds the damage better."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

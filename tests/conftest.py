@@ -1,7 +1,5 @@
 """Fixtures for every room: the shared data folder, a fresh project, and a small town that is made once a test run."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """Pages of a project's file, to damage them on purpose."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 

@@ -1,11 +1,9 @@
 """A tiny maker of features, in the place of a network: means and spreads of the bands, mixed by the numbers of a weights file."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -34,7 +32,7 @@ class TinyMaker:
         return self.weight.shape[1]
 
     @classmethod
-    def fit_request(cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: object = None, **_: object) -> TinyMaker:
+    def fit_request(cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: object = None, **_: object) -> Self:
         made = asdict(request)
         facts = {name: made[name] for name in ("pool", "layer", "size_px", "dates", "licence")}
         sha256 = sha256_of(Path(request.weights))
@@ -42,7 +40,7 @@ class TinyMaker:
         return cls(load_file(request.weights)["weight"][: 2 * chips.shape[1]], {"kind": cls.kind, **about})
 
     @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> TinyMaker:
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
         return cls(arrays["weight"], facts)
 
     def transform(

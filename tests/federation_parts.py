@@ -1,7 +1,5 @@
 """Two agencies with a project each, one with flooded and one with destroyed buildings, and features that hold no imagery."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict

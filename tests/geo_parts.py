@@ -1,7 +1,5 @@
 """Made-up pictures, outlines and where they are, for tests of geo."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

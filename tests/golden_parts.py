@@ -1,7 +1,5 @@
 """Golden numbers as tensors, vectors to try formulas on, and a table of refusals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

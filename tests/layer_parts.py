@@ -1,7 +1,5 @@
 """Made-up layers over the small town: SAR in decibels, heights, other grids and sample types."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Small projects whose chips have layers: SAR that shows damage and a third of the buildings lack, elevation that shows nothing."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 
@@ -14,15 +12,17 @@ from pu_geo.records import FeatureRequest, View
 from pu_geo.scenes.features_job import features
 from pu_geo.store.layout import Layout
 
+Mask = NDArray[np.bool_]
 SIDE_PX = 20
 TABLE = (View("pre", "pre", 0, 3), View("post", "post", 3, 6), View("sar-post", "post", 6, 8), View("dsm", "", 8, 9))
 DAMAGED = 4  # every fourth building is
 EVERY = ("pre+post", "sar-post", "dsm")
+_SCALED = {"dtype": "float32", "nodata": None, "files": []}
 
 
 def layered_chips(
     n: int, *, seed: int = 0, optical: float = 25.0, sar: float = 70.0, missing: float = 1 / 3
-) -> tuple[NDArray[np.uint8], NDArray[np.bool_], NDArray[np.bool_]]:
+) -> tuple[NDArray[np.uint8], Mask, Mask]:
     """Return chips, uint8 [n, 9, 20, 20]; which are damaged, bool [n]; and which lack SAR, bool [n], by chance alone.
 
     Args:
@@ -38,9 +38,7 @@ def layered_chips(
     return chips.clip(0, 255).astype(np.uint8), is_damaged, lacks
 
 
-def with_layers(
-    layout: Layout, n: int = 20, *, n_clicks: int = 5, **how: Any
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def with_layers(layout: Layout, n: int = 20, *, n_clicks: int = 5, **how: Any) -> tuple[Mask, Mask]:
     """Give a project chips with layers, the features "rcf" of pre and post, and clicks on the first damaged buildings.
 
     Returns:
@@ -52,22 +50,8 @@ def with_layers(
         "views": [asdict(view) for view in TABLE],
         "view_missing": {"sar-post": lacks.astype(float).tolist(), "dsm": [0.0] * n},
         "scaling": {
-            "sar-post": {
-                "bands": [[-25.0, 0.0], [-30.0, -5.0]],
-                "dtype": "float32",
-                "nodata": None,
-                "files": [],
-                "kind": "sar-db",
-                "unit": "dB",
-            },
-            "dsm": {
-                "bands": [[0.0, 40.0]],
-                "dtype": "float32",
-                "nodata": None,
-                "files": [],
-                "kind": "elevation",
-                "unit": "m",
-            },
+            "sar-post": {**_SCALED, "bands": [[-25.0, 0.0], [-30.0, -5.0]], "kind": "sar-db", "unit": "dB"},
+            "dsm": {**_SCALED, "bands": [[0.0, 40.0]], "kind": "elevation", "unit": "m"},
         },
     }
     import torch

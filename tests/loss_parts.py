@@ -1,7 +1,5 @@
 """Every loss function, its `nn.Module`, and arguments for it, found by their names."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -14,35 +12,20 @@ from pu_geo import losses
 Function = Callable[..., Any]
 
 MODULE_OF: dict[Function, type[nn.Module]] = {
-    losses.sscl_loss: losses.SSCLLoss,
-    losses.scl_loss: losses.SupConLoss,
-    losses.scl_pu_loss: losses.SCLPULoss,
-    losses.pucl_loss: losses.PUCLLoss,
-    losses.mcl_loss: losses.MCLLoss,
-    losses.dcl_loss: losses.DCLLoss,
-    losses.label_cross_entropy: losses.LDCELoss,
-    losses.classification_loss: losses.NcPUClassificationLoss,
-    losses.entropy: losses.EntropyLoss,
-    losses.self_alignment: losses.SelfAlignmentLoss,
-    losses.same_class_alignment: losses.SameClassAlignmentLoss,
-    losses.noisy_pair_loss: losses.NoiSNCLLoss,
-    losses.upu_risk: losses.UPULoss,
-    losses.nnpu_risk: losses.NNPULoss,
-    losses.nnpu_risk_clipped: losses.ClippedNNPULoss,
-    losses.neighborhood_loss: losses.NeighborhoodContrastiveLoss,
-    losses.supervised_queue_loss: losses.SupervisedQueueLoss,
-    losses.pair_cross_entropy: losses.PairCrossEntropyLoss,
-    losses.consistency_loss: losses.ConsistencyLoss,
-    losses.single_view_loss: losses.HeroConSingleViewLoss,
-    losses.multi_view_loss: losses.HeroConMultiViewLoss,
-    losses.supervised_loss: losses.HeroConSupervisedLoss,
-    losses.spreadout_loss: losses.SpreadoutLoss,
-    losses.nearest_spreadout_loss: losses.NearestSpreadoutLoss,
-    losses.class_contrastive_loss: losses.ClassContrastiveLoss,
+    losses.sscl_loss: losses.SSCLLoss, losses.scl_loss: losses.SupConLoss, losses.scl_pu_loss: losses.SCLPULoss,
+    losses.pucl_loss: losses.PUCLLoss, losses.mcl_loss: losses.MCLLoss, losses.dcl_loss: losses.DCLLoss,
+    losses.label_cross_entropy: losses.LDCELoss, losses.classification_loss: losses.NcPUClassificationLoss,
+    losses.entropy: losses.EntropyLoss, losses.self_alignment: losses.SelfAlignmentLoss,
+    losses.same_class_alignment: losses.SameClassAlignmentLoss, losses.noisy_pair_loss: losses.NoiSNCLLoss,
+    losses.upu_risk: losses.UPULoss, losses.nnpu_risk: losses.NNPULoss, losses.nnpu_risk_clipped: losses.ClippedNNPULoss,
+    losses.neighborhood_loss: losses.NeighborhoodContrastiveLoss, losses.supervised_queue_loss: losses.SupervisedQueueLoss,
+    losses.pair_cross_entropy: losses.PairCrossEntropyLoss, losses.consistency_loss: losses.ConsistencyLoss,
+    losses.single_view_loss: losses.HeroConSingleViewLoss, losses.multi_view_loss: losses.HeroConMultiViewLoss,
+    losses.supervised_loss: losses.HeroConSupervisedLoss, losses.spreadout_loss: losses.SpreadoutLoss,
+    losses.nearest_spreadout_loss: losses.NearestSpreadoutLoss, losses.class_contrastive_loss: losses.ClassContrastiveLoss,
     losses.spreadout_contrastive_loss: losses.SpreadoutContrastiveLoss,
-    losses.positive_contrastive_loss: losses.PositiveContrastiveLoss,
-    losses.positive_hinge_loss: losses.PositiveHingeLoss,
-}
+    losses.positive_contrastive_loss: losses.PositiveContrastiveLoss, losses.positive_hinge_loss: losses.PositiveHingeLoss,
+}  # fmt: skip
 """Every loss that is a function, and its module. Those of a whole batch, `NcPULoss` and `HeroConLoss`, have no function."""
 
 

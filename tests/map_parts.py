@@ -1,7 +1,5 @@
 """A made-up damage map with everything that a report tells, and an audit of it."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from typing import Any
 
@@ -22,52 +20,28 @@ def made_up_map(n: int = 80, **metadata: object) -> DamageMap:
     place = np.random.default_rng(0).uniform((500_005, 4_599_605), (500_485, 4_599_985), (n, 2))
     triage = [TRIAGE[i % len(TRIAGE)] for i in range(n)]
     columns: dict[str, Any] = {
-        "triage": triage,
-        "damage_binary": [BINARY[value] for value in triage],
+        "triage": triage, "damage_binary": [BINARY[value] for value in triage],
         "not_assessed_reason": ["cloud" if value == "not_assessed" else None for value in triage],
         "label": ["damaged" if value == "confirmed" else None for value in triage],
         "label_source": ["set" if value == "confirmed" else None for value in triage],
         "score": [None if value == "not_assessed" else 0.5 for value in triage],
-        "score_type": ["linear"] * n,
-        "p_damaged": [None] * n,
-        "pre_image_id": ["pre-1"] * n,
-        "pre_date": ["2024-01-02"] * n,
-        "post_image_id": ["post-1"] * n,
-        "post_date": ["2024-02-03"] * n,
-        "post_gsd_m": [0.5] * n,
-        "run_at": ["2024-02-04T05:06:07Z"] * n,
-        "source_footprint": ["osm"] * n,
-        "labelled_at": [None] * n,
-    }
+    }  # fmt: skip
+    same = {
+        "score_type": "linear", "p_damaged": None, "pre_image_id": "pre-1", "pre_date": "2024-01-02", "post_image_id": "post-1",
+        "post_date": "2024-02-03", "post_gsd_m": 0.5, "run_at": "2024-02-04T05:06:07Z", "source_footprint": "osm", "labelled_at": None,
+    }  # fmt: skip
+    columns |= {name: [value] * n for name, value in same.items()}
     told: dict[str, object] = {
-        "title": "Damage map: Made up",
+        "title": "Damage map: Made up", "run_id": "ranker-1", "method": "ranker", "n_positive_clicks": 200, "threshold": 0.4,
         "disclaimer": "Preliminary damage map from satellite or aerial imagery; not field-validated.",
-        "run_id": "ranker-1",
-        "method": "ranker",
-        "n_positive_clicks": 200,
-        "threshold": 0.4,
         "estimate": {
-            "N": n,
-            "confirmed": 10,
-            "estimate": None,
-            "low": None,
-            "high": None,
-            "method": "not enough to estimate",
-            "audit_state": None,
+            "N": n, "confirmed": 10, "estimate": None, "low": None, "high": None, "method": "not enough to estimate", "audit_state": None,
             "words": "10 buildings are confirmed damaged. How many there are in all is not known yet: not enough to estimate, 3 checks.",
         },
-        "run_warnings": [],
-        "made_with": "PU-Geo 1",
-        "product_version": "v3",
-        "threshold_origin": "person",
-        "audit_id": "not audited",
-        "trained_on_labels_up_to_event": 3,
-        "bands_why": "",
-        "audit": None,
-        "cannot_say": ["Preliminary, not field-validated."],
-        "sha256": {"post-1": "ab" * 32},
-        "labels_up_to_event": 12,
-    }
+        "run_warnings": [], "made_with": "PU-Geo 1", "product_version": "v3", "threshold_origin": "person", "audit_id": "not audited",
+        "trained_on_labels_up_to_event": 3, "labels_up_to_event": 12, "bands_why": "", "audit": None,
+        "cannot_say": ["Preliminary, not field-validated."], "sha256": {"post-1": "ab" * 32},
+    }  # fmt: skip
     boxes = shapely.box(place[:, 0], place[:, 1], place[:, 0] + 8, place[:, 1] + 8)
     return DamageMap([f"b{i}" for i in range(n)], list(shapely.to_wkb(boxes)), columns, GRID.crs, told | metadata)
 
@@ -81,15 +55,8 @@ NOT_ENOUGH = estimate(None, None, None, "not enough: 3 checks; 10 are needed.")
 
 def audited_map(n: int = 80, **metadata: object) -> DamageMap:
     """The same with what the audit of `made_up_audit` says of the number damaged."""
-    told = {
-        "N": n,
-        "confirmed": 10,
-        "estimate": 33,
-        "low": 21,
-        "high": 58,
-        "audit_state": "reduced",
-        "words": "14 of 55 random checks found damage.",
-    }
+    told = {"N": n, "confirmed": 10, "estimate": 33, "low": 21, "high": 58, "audit_state": "reduced"}
+    told |= {"words": "14 of 55 random checks found damage."}
     return made_up_map(n, **{"estimate": told, "audit": made_up_audit(), **metadata})
 
 

@@ -1,7 +1,5 @@
 """A made-up project with a finished run, and somebody who answers its audits by the truth."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +8,7 @@ from numpy.typing import NDArray
 from small_parts import add_chips, add_run, answer, click, op_of, small_project
 
 from pu_geo.answers import random_checks
+from pu_geo.answers.random_checks import Check
 from pu_geo.assessment import random_audits
 from pu_geo.store import checks
 from pu_geo.store.contents import chip_facts
@@ -34,9 +33,7 @@ def mapped_project(folder: Path, n: int = N) -> Layout:
     return layout
 
 
-def say(
-    layout: Layout, building: str, label: str, *, analyst: str = "ann", check: random_checks.Check | None = None
-) -> None:
+def say(layout: Layout, building: str, label: str, *, analyst: str = "ann", check: Check | None = None) -> None:
     """Store one answer, of a check if one is named."""
     if check is None:
         return click(layout, building, label=label, analyst=analyst)
@@ -45,7 +42,7 @@ def say(
     return click(layout, building, label=label, analyst=analyst, shown="audit", inclusion=chance)
 
 
-def hand_out(layout: Layout, check: random_checks.Check, buildings: Iterable[str], analyst: str = "ann") -> None:
+def hand_out(layout: Layout, check: Check, buildings: Iterable[str], analyst: str = "ann") -> None:
     """Note in a check that its queue showed some buildings, as `check_queue` does."""
     facts, _ = checks.load(layout, check.id)
     checks.save_facts(layout, checks.handed_out(facts, buildings, analyst))
@@ -56,14 +53,14 @@ def say_all(layout: Layout, rows: Iterable[int]) -> None:
     answer(layout, *(op_of(f"b{row}", "positive" if TRUTH[row] else "not_damaged") for row in rows))
 
 
-def answer_audit(layout: Layout, n: int, *, truth: NDArray[np.bool_] = TRUTH, run_id: str = RUN) -> random_checks.Check:
+def answer_audit(layout: Layout, n: int, *, truth: NDArray[np.bool_] = TRUTH, run_id: str = RUN) -> Check:
     """Begin an audit, of 30 checks at least, and answer n of it by the truth."""
     check = random_audits.begin_audit(layout, run_id, max(n, 30), "ann")
     say_checks(layout, check, n, truth=truth)
     return check
 
 
-def say_checks(layout: Layout, check: random_checks.Check, n: int, *, truth: NDArray[np.bool_] = TRUTH) -> None:
+def say_checks(layout: Layout, check: Check, n: int, *, truth: NDArray[np.bool_] = TRUTH) -> None:
     """Answer the first n checks of the random order by the truth."""
     rows = check.sample.rows[:n].tolist()
     hand_out(layout, check, [f"b{row}" for row in rows])

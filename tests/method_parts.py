@@ -1,7 +1,5 @@
 """Made-up events to train on, quick settings, and which cases of a grid are run each time: for the tests of all methods."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any

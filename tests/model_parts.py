@@ -1,7 +1,5 @@
 """Small projects with real features, on which methods are trained for models that are handed on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What two processes do that train together, for the tests: each writes what it has into a file of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Chips that are worth a cluster in tests, and the files of a set by their sha256."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -80,6 +78,6 @@ def sha256_of_features(layout: Layout, name: str) -> str:
     return sha256_of(layout.features("set", name))
 
 
-def of_kind(folder: Path, kind: str) -> list[dict[str, object]]:
+def of_kind(folder: Path, kind: str) -> list[dict[str, Any]]:
     """Return the events of one kind in a job's log."""
     return [event for event in events.read(folder) if event["event"] == kind]

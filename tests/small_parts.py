@@ -1,7 +1,5 @@
 """Small made-up records and projects that many tests start from."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import itertools
 import os
@@ -19,7 +17,7 @@ from packaging.requirements import Requirement
 
 from pu_geo import files, jobs
 from pu_geo.records import FootprintTable, Grid, LabelOp, Role, RunFacts, Scene
-from pu_geo.store import contents, freshness, labels, runs, store
+from pu_geo.store import contents, events, freshness, labels, runs, store
 from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout, write_array, write_facts
 
@@ -84,9 +82,8 @@ def add_chips(
     with store.connect(layout) as db:
         scenes = contents.all_scenes(db)
         made = freshness.made_from(db, layout, {one.scene_id for one in scenes}, ids)
-        of_scenes = {
-            one.scene_id: {key: getattr(one, key) for key in ("role", "sha256", "date", "gsd_m", "dtype")} for one in scenes
-        }
+        kept = ("role", "sha256", "date", "gsd_m", "dtype")
+        of_scenes = {one.scene_id: {key: getattr(one, key) for key in kept} for one in scenes}
         files = [path for path in (layout.chips(name), layout.features(name)) if path.is_file()]
         write_facts(layout.chip_facts(name), {**usual, "made_from": made, "scenes": of_scenes, **facts}, files)
         contents.add_chip_set(db, name, bands, size_px, len(ids))
@@ -184,6 +181,14 @@ def unheld_job(layout: Layout, task: str, args: Mapping[str, Any]) -> Path:
     """Write a new job's folder and return it; nothing works for it."""
     folder, lock = jobs.create_held(layout, task, args)
     os.close(lock)
+    return folder
+
+
+def logged_job(layout: Layout, task: str, *log: tuple[str, Mapping[str, Any]], **args: Any) -> Path:
+    """Write a job that was launched, and what it told since; nothing works for it."""
+    folder = unheld_job(layout, task, args)
+    for kind, values in (("launched", {}), *log):
+        events.append(folder, kind, values)
     return folder
 
 

@@ -1,7 +1,5 @@
 """Which room may import which: the table of the architecture, read off the code with ast, and proved in one interpreter a layer."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import graphlib
@@ -9,7 +7,6 @@ import importlib
 import re
 import subprocess
 import sys
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -28,14 +25,8 @@ OF_TOPICS = {"store", "jobs", "analysis", "methods.catalog", "methods.cards", "m
 OF_JOBS = {*NUMERICAL, "geo", "datasets", "store", "jobs", "scale", *ALWAYS}
 # A room, or a part of one by its dotted name, and what of ours it may import; the longest name that fits decides. Domains follow below.
 OURS: dict[str, set[str]] = {
-    "errors": set(),
-    "records": {"errors"},
-    "files": {"errors"},
-    "free_memory": set(),
-    "spreadsheets": set(),
-    "wording": set(),
-    "losses": {"errors"},
-    "analysis": {"errors"},
+    "errors": set(), "free_memory": set(), "spreadsheets": set(), "wording": set(),
+    "records": {"errors"}, "files": {"errors"}, "losses": {"errors"}, "analysis": {"errors"},
     "training": {"losses", "analysis", *ALWAYS},
     "features": {"training", "losses", "analysis", *ALWAYS},
     "methods": NUMERICAL,
@@ -49,16 +40,11 @@ OURS: dict[str, set[str]] = {
     "app": {"ui"},
     "cli": {*DOMAINS, "scale", "jobs", "store", "geo", "methods", "api", *ALWAYS},
     "api": {*DOMAINS, *OF_JOBS},
-}
+}  # fmt: skip
 # What it may import of others; a room that is not named here may import everything.
 THIRD_PARTY: dict[str, set[str]] = {
-    "errors": set(),
-    "records": {"numpy"},
-    "files": {"filelock"},
-    "free_memory": {"psutil"},
-    "spreadsheets": set(),
-    "wording": set(),
-    "losses": {"torch"},
+    "errors": set(), "spreadsheets": set(), "wording": set(),
+    "records": {"numpy"}, "files": {"filelock"}, "free_memory": {"psutil"}, "losses": {"torch"},
     "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap"},
     "features": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
     "training": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
@@ -67,15 +53,11 @@ THIRD_PARTY: dict[str, set[str]] = {
     "geo.readers": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio", "geopandas", "pandas"},
     "geo.export": {"rasterio", "shapely", "pyproj", "numpy", "cv2", "orjson", "pyarrow", "pyogrio", "geopandas", "pandas",
                    "jinja2", "markupsafe"},
-    "datasets": {"numpy", "cv2", "shapely", "orjson"},
-    "store": {"numpy", "shapely", "safetensors", "filelock"},
-    "store.documents": {"jinja2", "markupsafe"},
-    "jobs": {"psutil"},
+    "datasets": {"numpy", "cv2", "shapely", "orjson"}, "jobs": {"psutil"},
+    "store": {"numpy", "shapely", "safetensors", "filelock"}, "store.documents": {"jinja2", "markupsafe"},
     "federation.deployed": {"numpy", "cryptography", "flwr", "torch", "h11", "httpx", "uvicorn"},
     "ui": {"streamlit", "plotly", "starlette", "uvicorn", "h11", "numpy"},
-    "pages": {"streamlit", "plotly", "numpy"},
-    "app": {"streamlit", "starlette"},
-    "cli": {"typer", "click", "rich"},
+    "pages": {"streamlit", "plotly", "numpy"}, "app": {"streamlit", "starlette"}, "cli": {"typer", "click", "rich"},
 }  # fmt: skip
 OF_A_TOPIC = {"numpy", "scipy", "shapely"}
 HEAVY = ("torch", "rasterio", "faiss", "umap", "numba", "sklearn", "geopandas", "pandas", "pyogrio", "streamlit", "jinja2")
@@ -173,12 +155,10 @@ def test_what_answers_at_once_imports_nothing_of_a_job() -> None:
 def test_no_module_imports_one_that_imports_it() -> None:
     """Neither at once nor by others, nor within a function."""
     known = sources()
-    edges = {
-        name: {
-            found for what in imported(path) if (found := _module_of(what.removeprefix("pu_geo."), known)) not in ("", name)
-        }
-        for name, path in known.items()
+    named = {
+        name: {_module_of(what.removeprefix("pu_geo."), known) for what in imported(path)} for name, path in known.items()
     }
+    edges = {name: found - {"", name} for name, found in named.items()}
     try:
         graphlib.TopologicalSorter(edges).prepare()
     except graphlib.CycleError as error:
@@ -211,10 +191,8 @@ def test_a_package_of_geo_is_entered_by_the_modules_that_it_lists(package: str) 
     ],
 )
 def test_a_layer_loads_nothing_heavy(rooms: Iterable[str], forbidden: tuple[str, ...]) -> None:
-    not_here = (
-        "pu_geo.jobs.worker",
-        *(f"pu_geo.{name}" for name in sources() if is_in(name, DOMAINS) and not is_topic(name)),
-    )
+    of_jobs = (f"pu_geo.{name}" for name in sources() if is_in(name, DOMAINS) and not is_topic(name))
+    not_here = ("pu_geo.jobs.worker", *of_jobs)
     wanted = [name for name in modules(rooms) if name not in not_here]
     code = f"import sys, {', '.join(wanted)}; print(sorted(set({forbidden!r}) & set(sys.modules)))"
     assert len(wanted) > 1
@@ -231,27 +209,11 @@ def test_trainings_need_nothing_that_a_gpu_machine_lacks() -> None:
     assert int(in_fresh_interpreter(code)) > 5
 
 
-def test_help_of_the_command_line_loads_nothing_heavy() -> None:
-    """The entry point is the one that `pyproject.toml` names."""
-    entry = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]["pu-geo"]
-    module, function = entry.split(":")
-    code = (
-        f"import sys\nfrom {module} import {function} as run\nsys.argv = ['pu-geo', '--help']\n"
-        f"try: run()\nexcept SystemExit as end: assert not end.code\nprint(sorted(set({HEAVY!r}) & set(sys.modules)))"
-    )
-    assert in_fresh_interpreter(code) == "[]"
-
-
 def test_nothing_of_ours_hands_the_project_file_to_another_sqlite_library() -> None:
     """`project.gpkg` is opened by sqlite3 alone: outside `store/`, topics and the door to files nothing even names it."""
     others = {name: path for name, path in sources().items() if not is_in(name, ("store", "files")) and not is_topic(name)}
-    naming = [
-        name for name, path in others.items() if re.search(r"layout\.gpkg|\.gpkg\)|/ \"project\.gpkg\"", path.read_text())
-    ]
-    assert naming == []
-
-
-# Texts of a screen stand in one place
+    naming = re.compile(r"layout\.gpkg|\.gpkg\)|/ \"project\.gpkg\"")
+    assert [name for name, path in others.items() if naming.search(path.read_text())] == []
 
 
 def _sentences(path: Path) -> list[str]:
@@ -263,25 +225,15 @@ def _sentences(path: Path) -> list[str]:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body and isinstance(node.body[0], ast.Expr)
     }
     kept |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # texts below constants, too
-    found = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    return [
-        f"{path.name}:{node.lineno} {node.value}"
-        for node in found
-        if node not in kept
-        and THREE_WORDS.search(node.value)
-        and not ("{" in node.value and "\n" in node.value)  # scripts, styles
-    ]
+    texts = (node for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    found = (
+        node for node in texts if node not in kept and not ("{" in node.value and "\n" in node.value)
+    )  # scripts, styles
+    return [f"{path.name}:{node.lineno} {node.value}" for node in found if THREE_WORDS.search(node.value)]
 
 
 THREE_WORDS = re.compile(r"[A-Za-z]{2,}[,:]? [A-Za-z]{2,}[,:]? [a-z]{2,}")
-SCREEN_FILES = [
-    *sorted((REPOSITORY / "pages").glob("*.py")),
-    *(
-        path
-        for path in sorted((PACKAGE / "ui").rglob("*.py"))
-        if path.name != "texts.py" and "node_modules" not in path.parts
-    ),
-]
+SCREEN_FILES = [path for name, path in sources().items() if is_in(name, ["pages", "ui"]) and path.name != "texts.py"]
 NOT_OF_A_SCREEN = {"build.py", "routes.py"}
 
 

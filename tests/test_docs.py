@@ -1,11 +1,11 @@
-"""What the documents name is there: tests by their path, benchmarks and modules by their names."""
+"""What the documents name is there: tests by their path, benchmarks, modules and functions by their names; golden files are tested."""
 
-from __future__ import annotations
-
+import pkgutil
 import re
 from pathlib import Path
 
 import pytest
+from golden_parts import GOLDEN
 from small_parts import REPOSITORY
 
 PAGES = [*(REPOSITORY / "docs").glob("*.md"), *REPOSITORY.glob("*.md")]
@@ -18,3 +18,26 @@ def test_what_a_page_cites_is_there(page: Path) -> None:
     named = {f"{found[1].replace('.', '/')}.py" if found[1] else found[0] for found in CITED.finditer(text)}
     assert [path for path in sorted(named) if not (REPOSITORY / path).exists()] == []
     assert page.name != "trust.md" or len([path for path in named if path.startswith("tests/")]) > 10
+
+
+def test_every_golden_file_is_named_in_a_test() -> None:
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in (REPOSITORY / "tests").rglob("test_*.py"))
+    files = sorted(path.name for path in GOLDEN.glob("*.npz"))
+    assert len(files) == 25
+    assert [name for name in files if name not in texts] == []
+
+
+def test_every_function_that_the_docs_name_exists() -> None:
+    """The first name of a cell is whole, such as `losses.ncpu.entropy`; short ones after it are of the same module."""
+    text = (REPOSITORY / "docs" / "methods.md").read_text(encoding="utf-8")
+    named = 0
+    for row in re.findall(r"^\|.*\|$", text, flags=re.MULTILINE):
+        module = ""
+        for name in re.findall(r"`((?:losses|analysis|methods)\.[\w.]+|\w+(?:\.\w+)?)`", row.split("|")[-2]):
+            if name.partition(".")[0] in ("losses", "analysis", "methods"):
+                found = pkgutil.resolve_name(f"pu_geo.{name}")
+                module = getattr(found, "__module__", module)
+            elif module:
+                pkgutil.resolve_name(f"{module}:{name}")
+            named += bool(module)
+    assert named >= 40

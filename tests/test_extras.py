@@ -1,7 +1,5 @@
 """Every extra fits beside the app in one environment."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -16,8 +14,7 @@ def test_an_extra_is_there_in_the_versions_asked_for_and_fits_beside_the_app(ext
     """Imported in one interpreter with the library; the command line works with the versions that came with it."""
     need_extra(extra)
     code = f"import pu_geo, pu_geo.ui.routes, torch, {', '.join(MODULES[extra])}; from pu_geo.cli import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", code, "--help"], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-W", "ignore", "-c", code, "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "Map damaged buildings" in done.stdout

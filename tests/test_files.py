@@ -1,7 +1,5 @@
 """A file is there whole or not at all: after an error, on a full disk, in a killed process."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal
@@ -66,17 +64,14 @@ def test_an_empty_file_needs_no_room(tmp_path: Path) -> None:
 def test_a_full_disk_leaves_the_old_file_and_says_so(name: str, tmp_path: Path) -> None:
     out = tmp_path / f"map.{name}"
     out.write_bytes(b"old")
-    done = run(
-        """
+    code = """
         resource.setrlimit(resource.RLIMIT_FSIZE, (4_000, 4_000))
         try:
             EXPORTERS[name](DamageMap(ids, wkb, columns, "EPSG:32633", {}), out)
         except PuGeoError as error:
             print(error.kind, error.problem, error.hint)
-        """,
-        name,
-        out,
-    )
+        """
+    done = run(code, name, out)
     assert done.stdout.startswith(f"disk map.{name} could not be written to the end: "), done.stderr
     assert out.read_bytes() == b"old"
     assert [path.name for path in tmp_path.iterdir()] == [out.name]
@@ -93,11 +88,10 @@ KILLED = {
 EXPORT = '\nEXPORTERS[name](DamageMap(ids, wkb, columns, "EPSG:32633", {}), out)'
 MOMENTS = [(name, moment) for name in EXPORTERS for moment in KILLED if (name, moment[:5]) != ("heat", "while")]
 """Heat maps read no notes."""
+QUICK = [("geojson", "before it is on disk")]
 
 
-@pytest.mark.parametrize(
-    ("name", "moment"), in_tiers(MOMENTS, "kills", quick=[("geojson", "before it is on disk")], ci=MOMENTS[:1])
-)
+@pytest.mark.parametrize(("name", "moment"), in_tiers(MOMENTS, "kills", quick=QUICK, ci=MOMENTS[:1]))
 def test_a_killed_export_leaves_the_old_file_and_a_part_without_its_name(name: str, moment: str, tmp_path: Path) -> None:
     out = tmp_path / f"map.{name}"
     out.write_bytes(b"old")
@@ -112,8 +106,7 @@ def test_memory_does_not_grow_with_the_map(tmp_path: Path) -> None:
     """30,000 buildings of 40 corners with notes are over 150 MB of text; where memory is short, 15 MB of a process come and go by themselves."""
     if not Path("/proc/self/clear_refs").exists():
         pytest.skip("peak memory can be measured on Linux alone")
-    done = run(
-        """
+    code = """
         n = 30_000
         turn = np.linspace(0, 2 * np.pi, 40, endpoint=False)
         ring = 5 * np.stack([np.cos(turn), np.sin(turn)], axis=-1)
@@ -130,10 +123,8 @@ def test_memory_does_not_grow_with_the_map(tmp_path: Path) -> None:
         before = kilobytes("VmRSS")
         EXPORTERS[name](DamageMap(ids, wkb, {"note": texts}, "EPSG:32633", {}), out)
         print((kilobytes("VmHWM") - before) / 1024, out.stat().st_size / 2**20)
-        """,
-        "geojson",
-        tmp_path / "map.geojson",
-    )
+        """
+    done = run(code, "geojson", tmp_path / "map.geojson")
     rise_mb, size_mb = map(float, done.stdout.split())
     assert size_mb > 140, done.stderr
     assert rise_mb < size_mb / 2

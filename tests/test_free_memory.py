@@ -1,7 +1,5 @@
 """How much memory is free: a container's limit counts where it leaves less than the machine has."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 

@@ -1,11 +1,10 @@
 """What waits for a GPU is ready before one is lent: it runs on a bare machine, and can be called again."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from model_parts import with_chips
@@ -41,17 +40,10 @@ def test_all_of_it_runs_on_a_bare_machine_and_what_is_done_is_not_done_again(
     words = ["--dry", "--minutes", "10", "--data", str(data), "--out", str(tmp_path / "out")]
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(BARE.format(here=str(REPOSITORY / "tests" / "runs")))
-    environment = {
-        "OMP_NUM_THREADS": "1",
-        "PATH": "/usr/bin:/bin",
-        HOME_VARIABLE: str(tmp_path / "home"),
-        "PYTHONPATH": str(tmp_path / "site"),
-    }
+    places = {HOME_VARIABLE: str(tmp_path / "home"), "PYTHONPATH": str(tmp_path / "site")}
+    how: Any = {"env": {"OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", **places}, "cwd": REPOSITORY}
     command = [sys.executable, "-m", "benchmarks.gpu", *words]
-    first, again = (
-        subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=REPOSITORY)
-        for _ in range(2)
-    )
+    first, again = (subprocess.run(command, capture_output=True, text=True, check=False, **how) for _ in range(2))
     assert first.returncode == 0, first.stdout + first.stderr
     rows = gpu.read(tmp_path / "out" / "rows.jsonl")
     assert [row.problem for row in rows] == [""] * len(rows)
@@ -66,11 +58,8 @@ def test_what_failed_is_done_again_and_no_case_begins_that_cannot_end(
     def wrong(_: gpu.Place) -> gpu.Figures:
         raise gpu.Wrong("too slow", {"share": 0.4})
 
-    made = [
-        gpu.Case("b", "slow", 0.0, wrong),
-        gpu.Case("c", "long", 90.0, wrong),
-        gpu.Case("d", "good", 0.0, lambda _: {"ap": 1}),
-    ]
+    good = gpu.Case("d", "good", 0.0, lambda _: {"ap": 1})
+    made = [gpu.Case("b", "slow", 0.0, wrong), gpu.Case("c", "long", 90.0, wrong), good]
     monkeypatch.setattr(gpu, "cases", lambda parts, is_dry: iter(made))
     for _ in range(2):
         assert gpu.main(["--dry", "--minutes", "1", "--out", str(tmp_path)]) == 1

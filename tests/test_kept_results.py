@@ -1,7 +1,5 @@
 """What benchmarks kept still holds what the product promises; the released filters come from the sample event."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from safetensors.numpy import load

@@ -1,18 +1,15 @@
 """Projects that lost a folder or a file beside their database, or hold a damaged one: each screen, command and route says so."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import checked
+from app_parts import shell
 from cli_parts import CommandLine
 from route_parts import get
-from small_parts import REPOSITORY, add_run, in_tiers, small_project
+from small_parts import add_run, in_tiers, small_project
 from starlette.applications import Starlette
-from streamlit.testing.v1 import AppTest
 from type_parts import discovered
 
 from pu_geo import cli
@@ -69,18 +66,10 @@ def lossy(whole: Path, tmp_path: Path, request: pytest.FixtureRequest) -> Layout
 every_loss = pytest.mark.parametrize("lossy", in_tiers(THINGS, "lost", quick=QUICK, ci=IN_CI), indirect=True)
 
 
-def opened(layout: Layout, screen: str) -> AppTest:
-    app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
-    app.session_state["project"] = str(layout.folder)
-    app.run()
-    app.session_state["goes-to"] = screen
-    return checked(app.run())
-
-
 @every_loss
 def test_every_screen_is_drawn_without_what_is_lost(lossy: Layout) -> None:
     for screen in SCREENS:
-        for error in opened(lossy, screen).error:
+        for error in shell(lossy, screen).error:
             assert "event.pugeo" in error.value
 
 
@@ -89,28 +78,16 @@ def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, caps
     run, project = CommandLine(capsys), lossy.folder
     one = ("--run", "ranker-1")
     for words in (
-        ["doctor", project],
-        ["runs", "list", project],
-        ["jobs", project],
-        ["rank", project],
+        ["doctor", project], ["runs", "list", project], ["jobs", project], ["rank", project],
         ["train", project, "--method", "pucl", "--preset", "quick", "--set", "epochs=1", "--set", "batch_size=10"],
-        ["export", project, *one, "--out", tmp_path / "map.geojson"],
-        ["evaluate", project, *one, "--field", "damage", "--positive", "destroyed"],
-        ["publish", project, *one, "--formats", "csv"],
-        ["card", project, *one, "--out", tmp_path / "card.html"],
-        ["compare", project, "--runs", "ranker-0", "ranker-1"],
-        ["audit", project, *one],
-        ["choose", project, *one],
-        ["features", project, "--list"],
-        ["similar", project, *one, "--building", "b1"],
-        ["label-errors", project, *one, "--search"],
-        ["types", project],
-        ["model", "export", project, "ranker-1", "--out", tmp_path / "model.zip"],
-        ["export-labels", project, "--out", tmp_path / "labels.csv"],
-        ["project", "copy", project, tmp_path / "copy.pugeo"],
-        ["remove", project, "chips", "set", "--dry-run"],
-        ["remove", project, "run", "ranker-0", "--dry-run"],
-    ):
+        ["export", project, *one, "--out", tmp_path / "map.geojson"], ["publish", project, *one, "--formats", "csv"],
+        ["evaluate", project, *one, "--field", "damage", "--positive", "destroyed"], ["card", project, *one, "--out", tmp_path / "card.html"],
+        ["compare", project, "--runs", "ranker-0", "ranker-1"], ["audit", project, *one], ["choose", project, *one],
+        ["features", project, "--list"], ["similar", project, *one, "--building", "b1"], ["label-errors", project, *one, "--search"],
+        ["types", project], ["model", "export", project, "ranker-1", "--out", tmp_path / "model.zip"],
+        ["export-labels", project, "--out", tmp_path / "labels.csv"], ["project", "copy", project, tmp_path / "copy.pugeo"],
+        ["remove", project, "chips", "set", "--dry-run"], ["remove", project, "run", "ranker-0", "--dry-run"],
+    ):  # fmt: skip
         code, _, err = run(*words)
         assert code in (0, 2)
         assert "fault in PU-Geo" not in err, (words, err)
@@ -131,9 +108,8 @@ def test_no_route_fails(lossy: Layout) -> None:
 
 @pytest.mark.parametrize("lossy", ["runs/ranker-1"], indirect=True)
 def test_the_error_names_the_file_and_the_way_out(lossy: Layout, capsys: pytest.CaptureFixture[str]) -> None:
-    err = CommandLine(capsys).refused(
-        "evaluate", lossy.folder, "--run", "ranker-1", "--field", "damage", "--positive", "destroyed"
-    )
+    truth = ("--field", "damage", "--positive", "destroyed")
+    err = CommandLine(capsys).refused("evaluate", lossy.folder, "--run", "ranker-1", *truth)
     assert "runs/ranker-1/building_ids.json of event.pugeo is missing" in err
     assert "pu-geo remove event.pugeo run ranker-1" in err
     assert "pu-geo doctor event.pugeo" in err
@@ -141,7 +117,7 @@ def test_the_error_names_the_file_and_the_way_out(lossy: Layout, capsys: pytest.
 
 @pytest.mark.parametrize("lossy", ["chips"], indirect=True)
 def test_buildings_are_clicked_and_chips_cut_again_where_chips_are_lost(lossy: Layout) -> None:
-    assert opened(lossy, "annotate").error[0].value.startswith("**The file chips/set.")
-    app = opened(lossy, "imagery")
+    assert shell(lossy, "annotate").error[0].value.startswith("**The file chips/set.")
+    app = shell(lossy, "imagery")
     assert "chips/set.json" in app.error[0].value.replace("\\", "")
     assert "Cut chips" in " ".join(button.label for button in app.button)

@@ -1,7 +1,5 @@
 """A wheel, unpacked away from the clone, serves the app, carries the sample event, runs the notebooks, and fits its lock files."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -14,15 +12,17 @@ import time
 import urllib.request
 from importlib.metadata import PathDistribution
 from pathlib import Path
+from typing import Any
 from urllib.request import Request
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from small_parts import REPOSITORY
+from small_parts import REPOSITORY, in_tiers
 
 from tests.browser.real_app import cookie_of
 
+pytestmark = pytest.mark.slow
 START_SECONDS = 60
 LOCKS = sorted(REPOSITORY.glob("lock-*.txt"))
 HERE = f"lock-{sys.platform}-{platform.machine()}-cp{sys.version_info.major}{sys.version_info.minor}.txt"
@@ -70,21 +70,17 @@ def fetch(address: str | Request, seconds: float = START_SECONDS) -> bytes:
 
 
 @pytest.mark.ci
-@pytest.mark.slow
 def test_installed_wheel_serves_the_app_with_its_map_component(installed: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(installed), "PU_GEO_HOME": str(tmp_path / "home")}
     where = "import pu_geo; print(pu_geo.__file__)"
-    loaded = subprocess.run(
-        [sys.executable, "-c", where], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-    ).stdout
+    how: Any = {"cwd": tmp_path, "env": environment}
+    loaded = subprocess.run([sys.executable, "-c", where], capture_output=True, text=True, check=True, **how).stdout
     assert loaded.startswith(str(installed))  # not the clone
     with socket.socket() as listener:  # for a port that is free
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     command = [sys.executable, "-m", "pu_geo.cli", "app", "--no-browser", "--port", str(port)]
-    app = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    app = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True, **how)
     try:
         assert fetch(f"http://127.0.0.1:{port}/_stcore/health") == b"ok"
         let_in = {"Cookie": cookie_of(tmp_path / "home", port)}
@@ -96,7 +92,6 @@ def test_installed_wheel_serves_the_app_with_its_map_component(installed: Path, 
 
 
 @pytest.mark.ci
-@pytest.mark.slow
 def test_wheel_carries_pages_and_sample_but_no_sources_of_the_browser_side(installed: Path) -> None:
     package = installed / "pu_geo"
     assert {path.stem for path in (package / "_app" / "pages").glob("*.py")} >= {"project", "annotate", "damage_map"}
@@ -107,14 +102,10 @@ def test_wheel_carries_pages_and_sample_but_no_sources_of_the_browser_side(insta
     assert not (package / "ui" / "frontend" / "src").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "notebook",
-    [
-        pytest.param("from_an_event_folder_to_a_damage_map", marks=pytest.mark.long(part="slow")),
-        pytest.param("pu_learning_on_your_own_arrays", marks=pytest.mark.ci),
-    ],
-)
+NOTEBOOKS = ("from_an_event_folder_to_a_damage_map", "pu_learning_on_your_own_arrays")
+
+
+@pytest.mark.parametrize("notebook", in_tiers(NOTEBOOKS, "slow", ci=NOTEBOOKS[1:]))
 def test_notebook_runs_from_top_to_bottom_with_the_wheel_alone(installed: Path, tmp_path: Path, notebook: str) -> None:
     source = REPOSITORY / "docs" / "notebooks" / f"{notebook}.ipynb"
     cells = [cell for cell in json.loads(source.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
@@ -128,7 +119,6 @@ def test_notebook_runs_from_top_to_bottom_with_the_wheel_alone(installed: Path, 
 
 
 @pytest.mark.ci
-@pytest.mark.slow
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.stem)
 def test_a_lock_file_names_all_that_the_wheel_needs_in_versions_that_it_takes(installed: Path, path: Path) -> None:
     versions = locked(path)
@@ -147,7 +137,6 @@ def test_a_lock_file_names_all_that_the_wheel_needs_in_versions_that_it_takes(in
 
 
 @pytest.mark.long(part="slow")
-@pytest.mark.slow
 def test_pip_installs_the_wheel_from_the_lock_file_with_every_hash_checked(wheel: Path, tmp_path: Path) -> None:
     """pip works out the whole installation in its mode that takes nothing without a sha256, and fetches no wheel for it."""
     if not (REPOSITORY / HERE).is_file():

@@ -1,7 +1,5 @@
 """Numbers, shares, times and days as people read them: the examples in the docstrings, and the ends of a share."""
 
-from __future__ import annotations
-
 import doctest
 
 import numpy as np

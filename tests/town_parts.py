@@ -1,7 +1,5 @@
 """The sample event's town, drawn very small, with a chipped and a ranked project; the fixture `town` builds it once a test run."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

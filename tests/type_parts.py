@@ -1,7 +1,5 @@
 """A made-up discovery: twenty buildings in four groups, of which one holds the positives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A made-up project whose run scores two damage types, and people who name them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -37,14 +35,10 @@ def add_typed_run(
     made = (1 / (1 + np.exp(-(noise + 3.0 * HAS - 2)))).astype(np.float32) if scores is None else scores
     facts = {"method": "herocon", "types": tuple(types), "types_from": "answers", "n_positive": 5} | facts
     damage = np.asarray(runs.array(layout, RUN, "scores"))
-    add_run(
-        layout, TYPED, scores=damage, arrays={"type_scores": made}, created_at="2026-01-02T00:00:00.000Z", **facts
-    )  # fmt: skip
+    add_run(layout, TYPED, scores=damage, arrays={"type_scores": made}, created_at="2026-01-02T00:00:00.000Z", **facts)
 
 
 def name_types(layout: Layout, rows: Sequence[int], *, types: Sequence[str] = TYPES) -> None:
     """Mark some damaged buildings, each with the types that it has, if any."""
-    answer(
-        layout,
-        *(op_of(f"b{row}", damage_types=[name for name, has in zip(types, HAS[row], strict=True) if has]) for row in rows),
-    )
+    has = {row: [name for name, one in zip(types, HAS[row], strict=True) if one] for row in rows}
+    answer(layout, *(op_of(f"b{row}", damage_types=named) for row, named in has.items()))

@@ -1,7 +1,5 @@
 """What axe-core finds on a page against WCAG 2.2 AA, in both themes."""
 
-from __future__ import annotations
-
 import pytest
 
 from pu_geo.ui.build import FRONTEND
@@ -31,10 +29,6 @@ def assert_accessible(page, part: str = "") -> None:
         page.wait_for_function(DONE)
         settled(page)  # what was pale while the page ran is as it should be again
         found = page.evaluate(RUN, rules)
-        grave = [
-            f"{each['id']}: {node['html'][:200]} {node['failureSummary'][:300]}"
-            for each in found
-            if each["impact"] in GRAVE
-            for node in each["nodes"]
-        ]
+        nodes = [(each["id"], node) for each in found if each["impact"] in GRAVE for node in each["nodes"]]
+        grave = [f"{rule}: {node['html'][:200]} {node['failureSummary'][:300]}" for rule, node in nodes]
         assert not grave, "\n".join([f"{page.url} {part}, {theme}:", *grave])

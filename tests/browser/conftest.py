@@ -1,7 +1,5 @@
 """Chromium for journeys of a user: the system's own, with a fresh profile, kept from phoning home; and projects to work in."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -183,13 +181,13 @@ class Village:
     def url(self, screen: str) -> str:
         return address_of(self.address, self.layout, screen)
 
-    def labels(self) -> dict[str, str]:
-        with store.connect(self.layout) as db:
-            return dict(labels.current_labels(db))
-
     def answers(self) -> dict[str, labels.LabelEvent]:
         with store.connect(self.layout) as db:
             return labels.current(db)
+
+    def labels(self) -> dict[str, str]:
+        with store.connect(self.layout) as db:
+            return dict(labels.current_labels(db))
 
     def operations(self) -> list[str]:
         with store.connect(self.layout) as db:
@@ -257,11 +255,8 @@ def has_layer(village) -> dict[str, bool]:
     optical = [{"name": name, "when": name, "start": at, "stop": at + 3} for at, name in ((0, "pre"), (3, "post"))]
     views = [*optical, {"name": "sar-post", "when": "post", "start": 6, "stop": 7}]
     made = {**facts["made_from"]["scenes"], scene_fingerprint(SAR): ["sar.tif", True, "sar-post"]}
-    about = {
-        "views": views,
-        "view_missing": {"sar-post": lacks},
-        "scaling": {"sar-post": {"bands": [[-22.0, 4.5]], "files": []}},
-    }
+    scaling = {"sar-post": {"bands": [[-22.0, 4.5]], "files": []}}
+    about = {"views": views, "view_missing": {"sar-post": lacks}, "scaling": scaling}
     written = {**facts, **about, "made_from": {**facts["made_from"], "scenes": made}}
     layout.chip_facts(chip_set).write_text(json.dumps(written), encoding="utf-8")
     return {building: not lack for building, lack in zip(facts["building_ids"], lacks, strict=True)}

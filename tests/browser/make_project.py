@@ -1,7 +1,5 @@
 """Draws made-up houses before and after an event: tiles, footprints and chip sheets, as a project folder holds them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -59,9 +57,8 @@ def write_pyramid(folder: Path, picture: np.ndarray) -> None:
         for x in range(2**z):
             (folder / str(z) / str(x)).mkdir(parents=True, exist_ok=True)
             for y in range(2**z):
-                cv2.imwrite(
-                    str(folder / str(z) / str(x) / f"{y}.jpg"), level[256 * y : 256 * y + 256, 256 * x : 256 * x + 256]
-                )
+                rows, columns = (slice(256 * at, 256 * at + 256) for at in (y, x))
+                cv2.imwrite(str(folder / str(z) / str(x) / f"{y}.jpg"), level[rows, columns])
         level = cv2.resize(level, (level.shape[1] // 2, level.shape[0] // 2), interpolation=cv2.INTER_AREA)
 
 

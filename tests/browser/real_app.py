@@ -1,7 +1,5 @@
 """The real app in a process of its own, and made-up projects for it, for tests and benchmarks without the sample event."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -14,7 +12,7 @@ import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import shapely
@@ -79,7 +77,7 @@ class AppServer:
         self._process: subprocess.Popen[bytes] | None = None
         LOGS.append(self.log)
 
-    def __enter__(self) -> AppServer:
+    def __enter__(self) -> Self:
         with_key(self._home)  # so that projects of other tests are this user's, too
         self.start()
         return self

@@ -1,7 +1,5 @@
 """Clicks over HTTP while the app's server is killed again and again, a job writes to the project and another program reads it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import random
@@ -156,10 +154,8 @@ def kill_and_click(
     start, report, rng = time.monotonic(), Report(n_kills), random.Random(0)
     layout, home, stop = made_up_town(folder), folder / "home", folder / "stop"
     code = [sys.executable, "-c", textwrap.dedent(READER), str(layout.gpkg), str(stop), str(N_BUILDINGS)]
-    with (
-        subprocess.Popen(code, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as reader,
-        kind(home, project=layout) as server,
-    ):
+    reading = subprocess.Popen(code, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with reading as reader, kind(home, project=layout) as server:
         analysts = [Analyst(server, layout, number) for number in range(N_ANALYSTS)]
         worker = threading.Thread(target=_work, args=(layout, stop, report))
         worker.start()

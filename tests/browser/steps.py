@@ -4,8 +4,6 @@ They wait for a state: for what the page says of itself, for a run of Streamlit'
 changed is drawn (`at_rest`), or for what stands in the project (`until`). Never for a time: a busy machine takes longer.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -105,9 +103,6 @@ def ended(layout: Layout, task: str) -> jobs.JobView:
     return found
 
 
-# What Streamlit draws
-
-
 def go(page, screen: str) -> None:
     """Follow the link in the sidebar: the session stays the same."""
     page.locator(".st-key-steps").get_by_role("link", name=screen).click()
@@ -152,9 +147,6 @@ def become(page, name: str) -> None:
     box.press("Enter")
     page.wait_for_function("(name) => window.__pugeo.analyst() === name", arg=name, timeout=PATIENCE_MS)
     page.evaluate("document.activeElement.blur()")
-
-
-# The damage view
 
 
 def ask(page, name: str, *given):

@@ -1,7 +1,5 @@
 """Every screen once: axe-core finds nothing serious on it, nor in what opens over it, and three window sizes hold it."""
 
-from __future__ import annotations
-
 import pytest
 
 from pu_geo.ui.imagery import texts as imagery_texts

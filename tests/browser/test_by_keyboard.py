@@ -1,7 +1,5 @@
 """The component without a mouse; and what keys act on is in view, or they do nothing."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """The damage map in the real app: a click tells a building's history and labels nothing; how many are flagged is dragged."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Explore in the real app: dots, map and wall share a selection, which is labeled, undone, saved, and loaded again."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Two projects on one machine, one with destroyed and one with flooded buildings, train together over TLS, through the app alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -106,10 +104,9 @@ def score(page: Any, layout: Layout) -> str:
 
 def test_two_projects_train_together_over_tls_and_both_get_a_map_with_three_classes(app, new_page, tmp_path: Path) -> None:
     need_extra("federated")
-    storm, water = (
-        with_map(agency(tmp_path / f"{name}.pugeo", kind, seed=k))
-        for k, (name, kind) in enumerate((("storm", "destroyed"), ("water", "flooded")))
-    )
+    kinds = {"storm": "destroyed", "water": "flooded"}
+    made = (agency(tmp_path / f"{name}.pugeo", kind, seed=k) for k, (name, kind) in enumerate(kinds.items()))
+    storm, water = map(with_map, made)
     leader, member = new_page(), new_page()
     open_panel(leader, app.address, storm)
     invitation = lead(leader, storm)

@@ -1,7 +1,5 @@
 """The shortest journey that tells most: houses are clicked at any pace, the ranking follows, and nothing is lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser import steps

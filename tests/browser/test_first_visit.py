@@ -1,7 +1,5 @@
 """A browser is let in by the address that the app printed, and stays in; one that was not reads how to get in."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Names out of somebody's file with script, markup or Markdown in them are shown as they are, and do nothing, on Annotate."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

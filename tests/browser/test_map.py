@@ -1,7 +1,5 @@
 """The map of Annotate: its views, what the imagery hides and how the dates fit, and a named layer over it."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest
@@ -63,9 +61,7 @@ def test_views_by_keys_are_kept_over_a_reload_and_both_dates_take_clicks(page, v
     page.wait_for_function("(old) => window.__pugeo.look().resolution !== old", arg=after["resolution"])
     at_rest(page)
     left, right = ask(page, "twinPixelOf", first), steps.spot(page, first)
-    assert (right[0] - left[0], right[1]) == (pytest.approx(half, abs=1.5), pytest.approx(left[1], abs=1.5)), (
-        "one view, twice"
-    )
+    assert (right[0] - left[0], right[1]) == pytest.approx((half, left[1]), abs=1.5), "one view, twice"
 
 
 def test_what_the_imagery_hides_how_the_dates_fit_and_a_layer(page, village, has_layer: dict[str, bool]) -> None:
@@ -89,9 +85,8 @@ def test_what_the_imagery_hides_how_the_dates_fit_and_a_layer(page, village, has
     misaligned = village.ids[MISALIGNED]
     steps.select(page, steps.go_to(page, misaligned))
     press(page, "3")
-    assert page.locator(".pugeo .picker .choice.on").get_attribute("data-reason") == "misaligned", (
-        "as the imagery makes likely"
-    )
+    reason = page.locator(".pugeo .picker .choice.on").get_attribute("data-reason")
+    assert reason == "misaligned", "as the imagery makes likely"
     settle(page)
     assert steps.on_wall(page, "Show", "misaligned") == [misaligned]
     press(page, "v")

@@ -1,7 +1,5 @@
 """Clicks that cannot be stored at once wait, survive reloads, other screens and closed tabs, and are stored once."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser import steps
@@ -47,9 +45,7 @@ def test_a_server_that_refuses_a_bad_line_and_a_page_that_is_left(page, village)
     see_all(page)
     page.route(OPERATIONS, refuse)
     ids = queue(page)["ids"]
-    steps.press(
-        page, "3", "5", "n", "q"
-    )  # a digit after 3 grades the next one; the wish for another queue waits behind the answers
+    steps.press(page, "3", "5", "n", "q")  # a digit after 3 grades the next one; the other queue waits behind the answers
     expected = click_some(page, village)
     assert (expected[ids[0]], expected[ids[1]]) == ("not_assessable", "positive")
     wait_until(page, "waiting")

@@ -1,7 +1,5 @@
 """What stands under the pointer stays there, whatever comes and goes beside it: else a click comes down on another building."""
 
-from __future__ import annotations
-
 import pytest
 
 from pu_geo.answers import queueing

@@ -1,7 +1,5 @@
 """The report in a real browser: it asks nobody for anything, runs nothing, and prints to at most three A4 pages."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The app's server is killed: clicks wait for the next one, a training goes on, and is cancelled and taken up again there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

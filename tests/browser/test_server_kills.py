@@ -1,17 +1,14 @@
 """Many analysts click at once, and the app's server is killed with -9 meanwhile: what was acknowledged is stored, once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 from tests.browser.server_kills import kill_and_click
+from tests.small_parts import in_tiers
 
 
-@pytest.mark.parametrize(
-    "n_kills", [pytest.param(3, marks=pytest.mark.ci), pytest.param(20, marks=pytest.mark.long(part="kills"))]
-)
+@pytest.mark.parametrize("n_kills", in_tiers([3, 20], "kills", ci=[3]))
 def test_no_acknowledged_click_is_lost_and_none_is_stored_twice(tmp_path: Path, n_kills: int) -> None:
     report = kill_and_click(tmp_path, n_kills)
     assert report.integrity == "ok"

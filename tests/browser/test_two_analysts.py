@@ -1,7 +1,5 @@
 """Two analysts at one project: each sees where the other is and what the other answers, without a run of the page."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.browser import steps

@@ -1,7 +1,5 @@
 """Damage types, from clicks to the map: several of one building, a training that learns them, a threshold for each."""
 
-from __future__ import annotations
-
 import pytest
 
 from pu_geo.maps import damage_map, damage_types

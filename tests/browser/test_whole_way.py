@@ -1,7 +1,5 @@
 """An analyst's whole way: from an empty folder to a confirmed export of a small town, without a dead end; a bad file is refused."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A home of its own for every test of the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

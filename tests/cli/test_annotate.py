@@ -1,7 +1,5 @@
 """Verbs of the Annotate screen: simulated clicks, the stream, files in and out."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The command line exports the map that was chosen, and says which one it is."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path
@@ -30,9 +28,7 @@ def newer_run(layout: Layout, run_id: str = "ranker-2") -> None:
     add_run(layout, run_id, scores=scores, like=RUN, created_at="2026-03-01T00:00:00.000Z", threshold=0.1)
 
 
-def test_a_chosen_run_and_threshold_are_exported_published_and_audited(
-    mapped: Layout, tmp_path: Path, run: CommandLine
-) -> None:
+def test_chosen_run_and_threshold_are_exported_published_audited(mapped: Layout, tmp_path: Path, run: CommandLine) -> None:
     newer_run(mapped)
     chosen = {"run_id": RUN, "threshold": 0.3, "threshold_origin": "person", "audit_id": "not audited"}
     found = run.json("choose", mapped.folder, "--run", RUN, "--threshold", "0.3")

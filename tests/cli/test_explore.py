@@ -1,7 +1,5 @@
 """Verbs of the Explore screen: words for people, JSON for machines, refusals in two lines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -77,12 +75,8 @@ def test_refusals_say_why(project: Layout, run: CommandLine) -> None:
     assert "none yet" in run.refused("types", project.folder)
     folder = discovered(project).folder
     for options, words in (
-        (["--name", "tarps"], "GROUP=NAME"),
-        (["--name", "9=tarps"], "no group 9"),
-        (["--merge", "a,b"], "names no groups"),
-        (["--merge", "2"], "Fewer than two"),
-        (["--undo"], "could be taken back"),
-        (["--undo", "--drop", "1"], "One thing is done at a time"),
-        (["--of", "types-none"], "no discovery 'types-none'"),
-    ):
+        (["--name", "tarps"], "GROUP=NAME"), (["--name", "9=tarps"], "no group 9"), (["--merge", "a,b"], "names no groups"),
+        (["--merge", "2"], "Fewer than two"), (["--undo"], "could be taken back"),
+        (["--undo", "--drop", "1"], "One thing is done at a time"), (["--of", "types-none"], "no discovery 'types-none'"),
+    ):  # fmt: skip
         assert words in run.refused("types", folder, *options)

@@ -1,7 +1,5 @@
 """`pu-geo features`: makes sets, lists them, chooses and removes one; and trainings that name one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -36,9 +34,7 @@ def test_a_set_is_made_used_listed_and_removed(run: CommandLine, chipped: Layout
     assert listed["sets"][1]["maker"]["licence"] == "CC BY 4.0"
     rcf, resnet = run.text("features", folder).splitlines()[:2]
     assert rcf.startswith("  rcf: random convolutions")
-    assert resnet.startswith(
-        f"* {name}: pre, post and their difference; averaged over the chip; weights tiny.safetensors, license"
-    )
+    assert resnet.startswith(f"* {name}: pre, post and their difference; averaged over the chip; weights tiny.safetensors, ")
     assert "license of the weights: CC BY 4.0" in resnet
     assert run.json("rank", folder)["run_id"]
     run.json("train", folder, "--features", "rcf")

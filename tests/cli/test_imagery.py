@@ -1,7 +1,5 @@
 """Verbs of the Imagery screen: accounts that add up, and `--cluster` of the verbs that know it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import geopandas
@@ -42,9 +40,7 @@ def test_an_area_is_set_taken_away_and_put_back(run: CommandLine, project: Layou
 
 
 @pytest.mark.parametrize("words", [("add-features", "layers"), ("chip",)], ids=lambda words: words[0])
-def test_a_cluster_that_is_none_is_refused_before_a_job_is_there(
-    words: tuple[str, ...], project: Layout, run: CommandLine
-) -> None:
+def test_no_job_is_there_for_a_cluster_that_is_none(words: tuple[str, ...], project: Layout, run: CommandLine) -> None:
     verb, *rest = words
     problem, hint = run.refused(verb, project.folder, *rest, "--cluster", "four").splitlines()
     assert problem == "'four' names no cluster."

@@ -1,7 +1,5 @@
 """What scripts rely on: the output of verbs, to the byte. `outputs.json` is what this file prints as a program."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json
@@ -37,34 +35,27 @@ not json
 """
 TRUTH = ("--field", "damage", "--positive", "destroyed")
 CASES: dict[str, tuple[str, ...]] = {
-    "label": ("label", "event.pugeo", "--stdin", "--analyst", "ann"),
-    "label, no project": ("label", "none.pugeo", "--stdin"),
+    "label": ("label", "event.pugeo", "--stdin", "--analyst", "ann"), "label, no project": ("label", "none.pugeo", "--stdin"),
     "inspect": ("inspect", "bad.tif", "none.tif", "points.geojson", "notes.txt"),
     "inspect --json": ("inspect", "bad.tif", "none.tif", "points.geojson", "notes.txt", "--json"),
-    "evaluate": ("evaluate", "event.pugeo", *TRUTH),
-    "evaluate --json": ("evaluate", "event.pugeo", *TRUTH, "--json"),
+    "evaluate": ("evaluate", "event.pugeo", *TRUTH), "evaluate --json": ("evaluate", "event.pugeo", *TRUTH, "--json"),
     "evaluate --json, one left out": ("evaluate", "event.pugeo", *TRUTH, "--exclude", "no-damage", "--run", RUN, "--json"),
     "evaluate --json, no such field": ("evaluate", "event.pugeo", "--field", "x", "--positive", "y", "--json"),
-    "jobs": ("jobs", "event.pugeo"),
-    "jobs --json": ("jobs", "event.pugeo", "--json"),
+    "jobs": ("jobs", "event.pugeo"), "jobs --json": ("jobs", "event.pugeo", "--json"),
     "jobs log": ("jobs", "event.pugeo", "log", "20260101-000000-bbbbbb"),
     "jobs cancel, ended": ("jobs", "event.pugeo", "cancel", "20260101-000000-aaaaaa", "--json"),
     "jobs pause, ended": ("jobs", "event.pugeo", "pause", "20260101-000000-aaaaaa"),
     "jobs resume, done": ("jobs", "event.pugeo", "resume", "20260101-000000-aaaaaa"),
     "jobs dismiss": ("jobs", "event.pugeo", "dismiss", "20260101-000000-aaaaaa"),
-    "jobs, one dismissed": ("jobs", "event.pugeo"),
-    "jobs --all": ("jobs", "event.pugeo", "--all", "--json"),
-    "jobs cancel, no id": ("jobs", "event.pugeo", "cancel"),
-    "jobs log, no such job": ("jobs", "event.pugeo", "log", "nothing"),
-}
+    "jobs, one dismissed": ("jobs", "event.pugeo"), "jobs --all": ("jobs", "event.pugeo", "--all", "--json"),
+    "jobs cancel, no id": ("jobs", "event.pugeo", "cancel"), "jobs log, no such job": ("jobs", "event.pugeo", "log", "nothing"),
+}  # fmt: skip
 JOBS: dict[str, tuple[dict[str, Any], ...]] = {
     "20260101-000000-aaaaaa": (
         {"event": "launched"}, {"event": "progress", "share": 0.25, "message": "clouds over Zürich"},
         {"event": "done", "result": {"n": 3, "run_id": RUN}, "seconds": 1.5},
     ),
-    "20260101-000000-bbbbbb": (
-        {"event": "launched"}, {"event": "failed", "problem": "It is full.", "hint": "Make room."},
-    ),
+    "20260101-000000-bbbbbb": ({"event": "launched"}, {"event": "failed", "problem": "It is full.", "hint": "Make room."}),
     "20260101-000000-cccccc": ({"event": "launched"}, {"event": "progress", "share": 0.5, "message": "epoch 4"}),
     "20260101-000000-dddddd": ({"event": "launched"}, {"event": "cancelled", "seconds": 2.0}),
 }  # fmt: skip
@@ -87,11 +78,8 @@ def answers(folder: Path) -> dict[str, list[object]]:
     with contextlib.chdir(folder), mock.patch.dict(os.environ, {"PU_GEO_HOME": str(with_key(folder / "home"))}):
         for name, words in CASES.items():
             out, err = io.StringIO(), io.StringIO()
-            with (
-                mock.patch("sys.stdin", io.StringIO(STREAM)),
-                contextlib.redirect_stdout(out),
-                contextlib.redirect_stderr(err),
-            ):
+            given = mock.patch("sys.stdin", io.StringIO(STREAM))
+            with given, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 code = cli.main(list(words))
             found[name] = [code, *(each.getvalue().replace(str(folder), "FOLDER") for each in (out, err))]
     return found

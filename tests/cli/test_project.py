@@ -1,7 +1,5 @@
 """Verbs of the Project screen."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -34,9 +32,7 @@ def test_init_makes_a_project_and_copy_says_what_comes_next(run: CommandLine, tm
 
 
 @pytest.mark.parametrize("task", ["train", "discover"])
-def test_jobs_verb_asks_what_trains_to_pause_and_stop(
-    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch, task: str
-) -> None:
+def test_jobs_asks_to_pause_and_stop(run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch, task: str) -> None:
     monkeypatch.setattr(control, "PATIENCE_S", 0.1)  # nobody answers
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     job, lock = jobs.create_held(project, task, {"method": "ncpu"})
@@ -55,9 +51,7 @@ def test_jobs_verb_asks_what_trains_to_pause_and_stop(
     assert json.loads((project.jobs / answer["job_id"] / "spec.json").read_text())["args"] == {"method": "ncpu"}
 
 
-def test_the_map_it_exports_is_that_of_the_recommended_method(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_demo_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     asked: list[tuple[str, dict[str, Any]]] = []
 
     def run_job(layout: object, task: str | Action, as_json: bool, args: Any = None) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """Verbs of the Train screen."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -23,12 +21,9 @@ from pu_geo.store import runs, store, training_times
 from pu_geo.store.layout import Layout
 
 
-def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
-    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(
-        tasks.TASKS, "train", replace(tasks.of("train"), work="pu_geo.runs.evaluate_job:evaluate")
-    )  # never reached
+def test_a_training_waits_and_says_for_whom(run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    never = replace(tasks.of("train"), work="pu_geo.runs.evaluate_job:evaluate")
+    monkeypatch.setitem(tasks.TASKS, "train", never)
     monkeypatch.setattr(training, "require", lambda *_, **__: None)
     other, _ = jobs.create_held(project, "train", {})
     with device_queue.acquire_device(other, lambda before: None):
@@ -45,9 +40,7 @@ def test_a_training_in_a_terminal_waits_its_turn_and_says_for_whom(
     assert device_queue.line() == []
 
 
-def test_a_training_without_a_method_starts_the_recommended_one(
-    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_recommended_method_is_trained(run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     add_chips(project, [f"b{i}" for i in range(20)])
     click(project, *(f"b{i}" for i in range(8)))
@@ -95,19 +88,18 @@ def test_compare_tells_it_in_words_and_as_json(ranked: tuple[Layout, RunFacts, R
 
 def test_compare_features_prints_a_table_and_the_verdict(tmp_path: Path, run: CommandLine) -> None:
     layout = set_project(tmp_path)
-    head, first, second, verdict, use, how = run.text("compare-features", layout.folder, "--methods", "ranker").splitlines()[
-        :6
-    ]
+    compare = ("compare-features", layout.folder, "--methods", "ranker")
+    head, first, second, verdict, use, how = run.text(*compare).splitlines()[:6]
     assert head.split("  ")[0] == "features"
     assert first.startswith(f"{BETTER}  Instant ranker  top ")
     assert second.startswith("rcf ")
     assert verdict.startswith(f"{BETTER}: a held-out click is typically in the top ")
     assert use == f"Use it: `pu-geo features {layout.folder} --use {BETTER}`."
     assert "62 clicks of your own, held out in 5 parts, 3 times, among 38 buildings not reviewed" in how
-    answer = run.json("compare-features", layout.folder, "--methods", "ranker")
+    answer = run.json(*compare)
     assert (answer["of"], answer["n_clicks"], [row["name"] for row in answer["rows"]]) == ("features", 62, ["rcf", BETTER])
     run.text("features", layout.folder, "--use", BETTER)
-    assert "Use it" not in run.text("compare-features", layout.folder, "--methods", "ranker")
+    assert "Use it" not in run.text(*compare)
 
 
 def test_few_clicks_are_compared_and_choose_nothing_and_fewer_are_refused(tmp_path: Path, run: CommandLine) -> None:
@@ -122,18 +114,14 @@ def test_few_clicks_are_compared_and_choose_nothing_and_fewer_are_refused(tmp_pa
 def test_runs_are_listed_by_name_and_renamed(run: CommandLine, mapped: Layout) -> None:
     folder = mapped.folder
     assert "is called second opinion." in run.text("runs", "rename", folder, "latest", "second opinion")
-    listed = run.text("runs", "list", folder)
-    assert listed.startswith(
-        "second opinion (ranker-1): shown\n  took 1 s, 5 damaged labels; recall on held-out clicks: none held"
-    )
+    listed = "second opinion (ranker-1): shown\n  took 1 s, 5 damaged labels; recall on held-out clicks: none held"
+    assert run.text("runs", "list", folder).startswith(listed)
     (row,) = run.json("runs", "list", folder)["runs"]
     assert (row["run_id"], row["name"], row["is_shown"]) == ("ranker-1", "second opinion", True)
     assert "is called Instant ranker, " in run.text("runs", "rename", folder, "latest", "")
 
 
-def test_damage_types_come_from_answers_grades_or_an_attribute_and_their_counts_are_shown(
-    run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_damage_types_come_from(run: CommandLine, project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
     train = ("train", with_chips(project).folder, "--method", "herocon", "--types-from")
     words = run.refused(*train, "answers")

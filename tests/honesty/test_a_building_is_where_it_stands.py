@@ -1,7 +1,5 @@
 """Labels and scores stay with the building at a place, whatever a file calls it, in whatever order, under whatever ids."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -47,10 +45,7 @@ def moved(houses: Frame, is_moved: Any, dx: float = 25.0) -> Frame:
 
 FILES: Mapping[str, tuple[str, Callable[[Frame], Frame]]] = {
     "numbered in another order": ("geojson", renamed),
-    "row numbers as ids, shuffled": (
-        "geojson",
-        lambda houses: shuffled(houses)[["geometry"]].assign(id=range(1, len(houses) + 1)),
-    ),
+    "row numbers as ids, shuffled": ("geojson", lambda houses: shuffled(houses)[["geometry"]].assign(id=range(len(houses)))),
     "a GeoPackage with a row less": ("gpkg", lambda houses: houses.iloc[1:][["geometry"]]),
     "a third moved by 25 m": ("geojson", lambda houses: moved(houses, np.arange(len(houses)) % 3 == 0)),
     "drawn again, a meter off": ("gpkg", lambda houses: shuffled(moved(houses, True, 1.0))),
@@ -59,19 +54,15 @@ FILES: Mapping[str, tuple[str, Callable[[Frame], Frame]]] = {
 
 def known(layout: Layout) -> tuple[dict[str, shapely.Point], dict[str, shapely.Point]]:
     """Where the buildings stand that have an answer, and those whose score the map shows."""
-    at = {
-        building: shapely.centroid(shapely.from_wkb(wkb))
-        for building, wkb in store.call(layout, contents.all_outlines).items()
-    }
+    outlines = store.call(layout, contents.all_outlines)
+    at = {building: shapely.centroid(shapely.from_wkb(wkb)) for building, wkb in outlines.items()}
     names, rows = store.call(layout, contents.live_map)
     scored = [row[names.index("building_id")] for row in rows if row[names.index("score")] is not None]
     return {each: at[each] for each in store.call(layout, labels.current_labels)}, {each: at[each] for each in scored}
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_what_is_known_stays_at_its_place_where_footprints_are_replaced(
-    ranked_town: Layout, tmp_path: Path, name: str
-) -> None:
+def test_what_is_known_stays_where_footprints_are_replaced(ranked_town: Layout, tmp_path: Path, name: str) -> None:
     kind, change = FILES[name]
     before, file = known(ranked_town), tmp_path / f"new.{kind}"
     wanted = change(frame_of(ranked_town))
@@ -82,14 +73,12 @@ def test_what_is_known_stays_at_its_place_where_footprints_are_replaced(
         assert now
         assert max(was[building].distance(at) for building, at in now.items()) < 2, "at another place"
         lost = [at for building, at in was.items() if building not in now]
-        assert min([9.0, *(shapely.distance(at, np.asarray(wanted.geometry)).min() for at in lost)]) > 0.5, (
-            "what stands there lost it"
-        )
+        distances = [shapely.distance(at, np.asarray(wanted.geometry)).min() for at in lost]
+        assert min([9.0, *distances]) > 0.5, "what stands there lost it"
         words = " ".join(plan)
         assert not lost or was is not before[0] or f"{len(lost)} building" in words, "unsaid"
-    assert len(store.call(ranked_town, contents.building_ids)) > len(wanted) - 3, (
-        "two were moved onto others, or off the scene"
-    )
+    n = len(store.call(ranked_town, contents.building_ids))
+    assert n > len(wanted) - 3, "two were moved onto others, or off the scene"
 
 
 def test_a_shift_of_all_is_offered_and_takes_labels_along_and_no_score(ranked_town: Layout, tmp_path: Path) -> None:
@@ -97,9 +86,8 @@ def test_a_shift_of_all_is_offered_and_takes_labels_along_and_no_score(ranked_to
     shuffled(moved(renamed(houses), True, 14.0)).to_file(file := tmp_path / "new.geojson")
     assert "14.0 m east" in " ".join(replace_footprints(ranked_town, file, shift=True))
     labeled, scored = known(ranked_town)
-    assert {building: round(at.x - before[0][building].x, 1) for building, at in labeled.items()} == dict.fromkeys(
-        before[0], 14.0
-    )
+    assert labeled.keys() == before[0].keys()
+    assert {round(at.x - before[0][building].x, 1) for building, at in labeled.items()} == {14.0}
     assert scored == {}
     assert set((reasons_of(ranked_town, chosen.run(ranked_town, "latest")) or {}).values()) == {"not_in_run"}
     removing.undo(ranked_town, "ann")
@@ -119,9 +107,7 @@ def test_the_place_of_a_removed_house_moves_with_all_others(ranked_town: Layout,
     assert known(ranked_town)[0].keys() == labeled.keys()
 
 
-def test_houses_that_were_removed_have_their_answers_again_where_they_are_added_under_other_ids(
-    ranked_town: Layout, tmp_path: Path
-) -> None:
+def test_houses_removed_and_added_under_other_ids_have_their_answers_again(ranked_town: Layout, tmp_path: Path) -> None:
     houses, before = frame_of(ranked_town), known(ranked_town)
     shuffled(renamed(houses)).to_file(file := tmp_path / "again.geojson")
     remove_footprints(job_of(ranked_town, "remove"), name="all", analyst="ann")
@@ -140,18 +126,16 @@ def test_two_files_that_number_their_houses_alike_are_both_added(ranked_town: La
         for kind, named in (("gpkg", half[["geometry"]]), ("geojson", half.assign(uid=[f"h{i}" for i in range(len(half))]))):
             named.to_file(tmp_path / f"{number}.{kind}")
     for kind in ("gpkg", "geojson"):
-        added = [
-            add_footprints(job_of(ranked_town, f"{kind}{k}"), path=str(tmp_path / f"{k}.{kind}"))["added"] for k in (0, 1)
-        ]
+        paths = [str(tmp_path / f"{k}.{kind}") for k in (0, 1)]
+        added = [add_footprints(job_of(ranked_town, f"{kind}{k}"), path=path)["added"] for k, path in enumerate(paths)]
         assert added == ([17, len(houses) - 17] if kind == "gpkg" else [0, 0])
     assert len({*store.call(ranked_town, contents.building_ids)}) == len(houses)
 
 
 def test_ids_of_which_a_format_lost_digits_are_refused(ranked_town: Layout, tmp_path: Path) -> None:
     houses = frame_of(ranked_town)
-    houses.assign(BLDG_ID=[31415926535897932301.0 + 4096 * i for i in range(len(houses))])[["BLDG_ID", "geometry"]].to_file(
-        tmp_path / "a.shp"
-    )
+    ids = [31415926535897932301.0 + 4096 * i for i in range(len(houses))]
+    houses[["geometry"]].assign(BLDG_ID=ids).to_file(tmp_path / "a.shp")
     with pytest.raises(FootprintError, match="keeps 15 digits") as refused:
         load_features(tmp_path / "a.shp")
     assert refused.value.kind == "digits"

@@ -1,7 +1,5 @@
 """What a file does not say is stated where it is taken for granted: at intake, on Imagery, in `doctor` and in what a map can't say."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -67,9 +65,7 @@ CASES = {
     "bands of two orders": Odd("Red and blue seem to be exchanged in the post scenes", four("rgbn"), four("bgrn")),
     "both in the other order": Odd("All scenes are bluer than land usually is", four("bgrn"), four("bgrn")),
     "infrared as transparency": Odd("is not used: nothing is hidden by it", with_infrared, with_infrared, {"alpha": "YES"}),
-    "a date of processing": Odd(
-        "the date 2026-01-02 is the TIFF's DateTime", tags={"post": {DATE: "2026:01:02 10:00:00"}, "pre": {"ACQUISITIONDATETIME": "2020-01-01"}}
-    ),
+    "a date of processing": Odd("the date 2026-01-02 is the TIFF's DateTime", tags={"post": {DATE: "2026:01:02 10:00:00"}, "pre": {"ACQUISITIONDATETIME": "2020-01-01"}}),
     "pre after post": Odd(
         "A pre-event scene is dated 3 Feb 2021, after a post-event one, 2 Jan 2020",
         tags={"pre": {"ACQUISITION_DATE": "2021-02-03"}, "post": {"ACQUISITIONDATETIME": "2020-01-02T10:00:00Z", DATE: "2026:01:02 10:00:00"}},
@@ -92,10 +88,8 @@ def said_in(layout: Layout) -> dict[str, str]:
     """Return what Imagery and `doctor` say of a project."""
     checks = scene_pair.judge(layout, None).checks
     findings = doctor_job.examine(layout)
-    return {
-        "Imagery": " ".join(f"{one.worry} {one.words}" for one in checks),
-        "doctor": " ".join(one.words for one in findings if one.level == "note"),
-    }
+    imagery = " ".join(f"{one.worry} {one.words}" for one in checks)
+    return {"Imagery": imagery, "doctor": " ".join(one.words for one in findings if one.level == "note")}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -124,16 +118,12 @@ def test_one_picture_at_both_dates_is_said(town: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("east", "north"), [(0.0, 0.0), (-16.0, 12.8), (16.0, 12.8), (0.0, 25.6)])
-def test_a_placeholder_of_a_place_is_refused_and_leads_to_a_project_without_one(
-    east: float, north: float, town: Path, tmp_path: Path
-) -> None:
+def test_a_placeholder_of_a_place_is_refused_with_a_way_out(east: float, north: float, town: Path, tmp_path: Path) -> None:
     with rasterio.open(town / "post.tif") as scene:
-        pixels = scene.read()
-    size = {"count": 3, "height": pixels.shape[1], "width": pixels.shape[2], "dtype": "uint8", "photometric": "RGB"}
+        pixels, profile = scene.read(), dict(scene.profile)
+    profile |= {"crs": "EPSG:32630", "transform": Affine(0.1, 0, east, 0, -0.1, north)}
     path = tmp_path / "odm_orthophoto.tif"
-    with rasterio.open(
-        path, "w", driver="GTiff", crs="EPSG:32630", transform=Affine(0.1, 0, east, 0, -0.1, north), **size
-    ) as target:
+    with rasterio.open(path, "w", **profile) as target:
         target.write(pixels)
     layout = store.create(tmp_path / "p.pugeo", "P")
     with pytest.raises(ImageryError, match="placeholder for a georeference") as refused:
@@ -153,11 +143,8 @@ def test_what_outlines_may_say_wrongly_is_said_on_the_map_too(ranked_town: Layou
     geopandas.GeoDataFrame({"name": list("abc")}, geometry=rows, crs=32615).to_file(tmp_path / "cut.gpkg")
     wanted = {
         "more.gpkg": ["more.gpkg: its coordinate system, EPSG:26715, is converted into EPSG:32615 within"],
-        "cut.gpkg": [
-            "1 pair(s) of footprints in cut.gpkg meet along a line",
-            "1 part(s) of multipolygons in cut.gpkg nearly touch",
-        ],
-    }
+        "cut.gpkg": ["1 pair(s) of footprints in cut.gpkg meet along a line", "1 part(s) of multipolygons in cut.gpkg nearly touch"],
+    }  # fmt: skip
     for name, words in wanted.items():
         layout = Layout(Path(shutil.copytree(ranked_town.folder, tmp_path / f"{name}.pugeo")))
         done: Any = add_footprints(job_of(layout, name), path=str(tmp_path / name))

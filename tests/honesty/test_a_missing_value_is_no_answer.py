@@ -1,7 +1,5 @@
 """Labels of a file that was not made with PU-Geo: what its values mean is stated by a person, and never guessed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -84,9 +82,7 @@ def test_a_file_without_any_value_is_of_damaged_buildings_if_somebody_says_so(pr
 
 
 @pytest.mark.parametrize(("at", "counts"), [("2020-01-01T00:00:00Z", False), ("2100-01-01T00:00:00Z", True), ("", True)])
-def test_an_older_answer_overrides_none_and_what_is_overridden_is_said(
-    at: str, counts: bool, project: Layout, tmp_path: Path
-) -> None:
+def test_an_older_answer_overrides_none_and_others_say_so(at: str, counts: bool, project: Layout, tmp_path: Path) -> None:
     click(project, "b1", "b2", "b3", grade="destroyed")
     path = tmp_path / "theirs.csv"
     rows = ["building_id,label,grade,at", f"b1,no_visible_damage,,{at}", f"b2,damaged,,{at}", f"b3,damaged,minor,{at}"]
@@ -96,10 +92,8 @@ def test_an_older_answer_overrides_none_and_what_is_overridden_is_said(
         found = {building: (event.label, event.grade) for building, event in labels.current(db).items()}
     theirs = {"b1": ("not_damaged", ""), "b2": ("positive", "destroyed"), "b3": ("positive", "minor")}
     assert found == (theirs if counts else dict.fromkeys(theirs, ("positive", "destroyed")))
-    words = "Took the place of answers that said otherwise: 1 (b1)."
-    assert done["notes"] == [
-        words if counts else "Older than the answers here, which say otherwise, and left out: 2 (b1 and b3)."
-    ]
+    words = "Older than the answers here, which say otherwise, and left out: 2 (b1 and b3)."
+    assert done["notes"] == ["Took the place of answers that said otherwise: 1 (b1)." if counts else words]
 
 
 def test_of_rows_that_contradict_each_other_the_newest_counts_and_it_is_said(project: Layout, tmp_path: Path) -> None:
@@ -113,9 +107,7 @@ def test_of_rows_that_contradict_each_other_the_newest_counts_and_it_is_said(pro
 
 def test_usual_names_of_columns_say_nothing_where_a_meaning_is_stated(project: Layout, tmp_path: Path) -> None:
     path = tmp_path / "theirs.csv"
-    path.write_text(
-        "building_id,labeller,event,label,DAMAGE\nb1,x,Harvey,7,Yes\nb2,y,Harvey,8,No\n,,,,No\n", encoding="utf-8"
-    )
+    path.write_text("building_id,labeller,event,label,DAMAGE\nb1,x,Harvey,7,Yes\nb2,y,Harvey,8,No\n,,,,No\n")
     done = import_labels(project, str(path), analyst="ann", meaning=Meaning("DAMAGE", ("Yes",), ("No",)))
     assert labeling.current_labels(project) == {"b1": "positive", "b2": "not_damaged"}
     assert (done["stored"], done["skipped"]) == (2, 1)

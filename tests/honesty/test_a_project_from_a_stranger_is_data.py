@@ -1,7 +1,5 @@
 """A project that a stranger made, or prepared, is data: whatever is done with it, nothing outside of it changes and nothing is run."""
 
-from __future__ import annotations
-
 import ast
 import gzip
 import json
@@ -22,8 +20,8 @@ from typing import Any
 import numpy as np
 import psutil
 import pytest
+from app_parts import shell
 from small_parts import REPOSITORY, add_run, click, in_tiers, small_project, small_scene, unheld_job
-from streamlit.testing.v1 import AppTest
 from type_parts import discovered
 
 from pu_geo import cli, files, jobs
@@ -81,11 +79,8 @@ def test_nobody_writes_renames_or_removes_a_file_but_through_the_door() -> None:
         tree, name = ast.parse(path.read_text()), ".".join(path.relative_to(package).with_suffix("").parts)
         kept = _handed_out(tree)
         found = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _writes(node)]
-        found = [
-            one
-            for one in found
-            if not {each.id for each in ast.walk(one) if isinstance(each, ast.Name)} & {*kept, "to_change"}
-        ]
+        names = [{each.id for each in ast.walk(one) if isinstance(each, ast.Name)} for one in found]
+        found = [one for one, used in zip(found, names, strict=True) if not used & {*kept, "to_change"}]
         if "node_modules" not in path.parts and found:
             odd[name] = [f"{one.lineno}: {ast.unparse(one)[:60]}" for one in found]
     assert {name: calls for name, calls in odd.items() if name not in ELSEWHERE} == {}
@@ -97,15 +92,11 @@ def _lock(path: Path) -> None:
         pass
 
 
-def _take(path: Path) -> None:
-    os.close(locks.take(path) or 0)
-
-
 DOORS: dict[str, Callable[[Path], object]] = {
     "write_json": lambda path: write_json(path, 1), "touch": files.touch, "append_lines": lambda path: files.append_lines(path, "x\n"), "appended": lambda path: files.appended(path, b"x\n").__enter__(),
     "write_file": lambda path: files.write_file(path, b"x"), "make_folder": lambda path: files.make_folder(path / "made"),
     "move_path to": lambda path: files.move_path(_fresh(path), path), "move_path from": lambda path: files.move_path(path, _fresh(path)),
-    "remove_path": files.remove_path, "take": _take, "one_at_a_time": _lock, "sign": files.sign,
+    "remove_path": files.remove_path, "take": lambda path: os.close(locks.take(path) or 0), "one_at_a_time": _lock, "sign": files.sign,
 }  # fmt: skip
 OFFERED = ("link", "dangling", "folder link", "parent link", "hard link", "dots", "pipe")
 
@@ -125,15 +116,10 @@ def test_no_door_leads_out(tmp_path: Path, door: str, offered: str) -> None:
     project = tmp_path / "event.pugeo"
     (project / "jobs").mkdir(parents=True)
     path = project / "jobs" / "file"
-    if offered == "link":
-        path.symlink_to(outside / ".bashrc")
-    elif offered == "dangling":
-        path.symlink_to(outside / "autostart")
-    elif offered == "folder link":
-        path.symlink_to(outside / "Documents")
-    elif offered == "parent link":
-        path.symlink_to(outside)
-        path = path / "Documents" / "thesis.npy"
+    links = {"link": ".bashrc", "dangling": "autostart", "folder link": "Documents", "parent link": ""}
+    if offered in links:
+        path.symlink_to(outside / links[offered])
+        path = path / "Documents" / "thesis.npy" if offered == "parent link" else path
     elif offered == "hard link":
         path.hardlink_to(outside / ".bashrc")
     elif offered == "dots":
@@ -145,9 +131,6 @@ def test_no_door_leads_out(tmp_path: Path, door: str, offered: str) -> None:
         DOORS[door](path)
         assert offered == "hard link" or door == "sign", "it was opened"
     assert _tree(outside) == before
-
-
-# A whole project, prepared
 
 
 def _outside(tmp_path: Path) -> Path:
@@ -238,14 +221,12 @@ PLACES = (
     ".in_use.lock", ".in_use.host", "labels.jsonl", files.MARK,
 )  # fmt: skip
 QUICK = ("trash/*", "chips", "project.gpkg-new", "labels.jsonl")
-WAYS = ("link", "dangling", "folder", "hard link")
+WAYS = {"link": ".bashrc", "dangling": "autostart", "folder": "Documents", "hard link": ".bashrc"}
 
 
 @pytest.mark.parametrize("is_trusted", [True, False], ids=["trusted", "from elsewhere"])
 @pytest.mark.parametrize("place", in_tiers(PLACES, "stranger", quick=QUICK))
-def test_a_link_in_any_place_leads_nowhere(
-    prepared: tuple[Layout, Path], place: str, is_trusted: bool, tmp_path: Path
-) -> None:
+def test_a_link_anywhere_leads_nowhere(prepared: tuple[Layout, Path], place: str, is_trusted: bool, tmp_path: Path) -> None:
     layout, outside = prepared
     for way in WAYS:
         copied = Layout(Path(shutil.copytree(layout.folder, tmp_path / way / "event.pugeo")))
@@ -254,9 +235,7 @@ def test_a_link_in_any_place_leads_nowhere(
                 shutil.rmtree(path)
             path.unlink(missing_ok=True)
             path.parent.mkdir(parents=True, exist_ok=True)
-            target = (
-                outside / {"link": ".bashrc", "dangling": "autostart", "folder": "Documents", "hard link": ".bashrc"}[way]
-            )
+            target = outside / WAYS[way]
             path.hardlink_to(target) if way == "hard link" else path.symlink_to(target)
         if not is_trusted:
             (copied.folder / files.MARK).unlink(missing_ok=True)
@@ -307,9 +286,12 @@ def _journal(layout: Layout, outside: Path) -> None:
     layout.gpkg.with_name("project.gpkg-journal").write_bytes(head.ljust(512, b"\0") + struct.pack(">i", page) + name + end)
 
 
+SWALLOW = "CREATE TRIGGER t BEFORE INSERT ON label_event BEGIN SELECT RAISE(IGNORE); END"
+
+
 def _hidden_trigger(layout: Layout, outside: Path) -> None:
     with closing(sqlite3.connect(layout.gpkg)) as db, db:
-        db.execute("CREATE TRIGGER t BEFORE INSERT ON label_event BEGIN SELECT RAISE(IGNORE); END")
+        db.execute(SWALLOW)
         db.execute("PRAGMA writable_schema=ON")
         db.execute("UPDATE sqlite_master SET name = 'sqlite_t', sql = replace(sql, ' t ', ' sqlite_t ') WHERE name = 't'")
 
@@ -321,14 +303,9 @@ ATTACKS: dict[str, Callable[[Layout, Path], object]] = {
     "files of a removal are absolute": lambda layout, outside: _removal(layout, outside, secrets.token_hex(8), str(outside / ".bashrc")),
     "names of runs lead out": lambda layout, _: _sql(layout, "UPDATE run SET run_id = '../../outside/Documents' || number, facts = replace(facts, 'ranker', '../../outside')"),
     "names of chips lead out": lambda layout, _: _sql(layout, "UPDATE chip_set SET chip_set = '../../outside/Documents/set2'"),
-    "an export is asked for elsewhere": lambda layout, outside: _spec(
-        layout, outside, "export", {"run_id": "ranker-1", "format": "csv", "out": str(outside / ".bashrc")}
-    ),
+    "an export is asked for elsewhere": lambda layout, outside: _spec(layout, outside, "export", {"run_id": "ranker-1", "format": "csv", "out": str(outside / ".bashrc")}),
     "a task that is none": lambda layout, outside: _spec(layout, outside, "os:system", {}),
-    "a trigger swallows answers": lambda layout, _: _sql(
-        layout, "CREATE TRIGGER t BEFORE INSERT ON label_event BEGIN SELECT RAISE(IGNORE); END"
-    ),
-    "a trigger has a name of SQLite's": _hidden_trigger, "a journal names another one": _journal,
+    "a trigger swallows answers": lambda layout, _: _sql(layout, SWALLOW), "a trigger has a name of SQLite's": _hidden_trigger, "a journal names another one": _journal,
     "a view takes a table's place": lambda layout, _: _sql(layout, "CREATE VIEW more AS SELECT * FROM label_event"),
     "a database waits to take its place": _swap,
 }  # fmt: skip
@@ -360,20 +337,14 @@ def test_no_screen_does_it_either(prepared: tuple[Layout, Path], attack: str) ->
             path.symlink_to(outside / "Documents")
     before = _tree(outside)
     for screen in ("project", "imagery", "annotate", "train", "explore", "damage_map"):
-        app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
-        app.session_state["project"] = str(layout.folder)
-        app.run()
-        app.session_state["goes-to"] = screen
-        assert not app.run().exception
+        shell(layout, screen)
     assert _tree(outside) == before
 
 
 def _npz(layout: Layout, name: str, n_bytes: int) -> None:
     for path in layout.folder.glob(name):
-        with (
-            zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
-            archive.open("order.npy", "w", force_zip64=True) as file,
-        ):
+        deflated = zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED)
+        with deflated as archive, archive.open("order.npy", "w", force_zip64=True) as file:
             for _ in range(n_bytes // 2**20):
                 file.write(bytes(2**20))
 
@@ -383,16 +354,13 @@ def _endless_view(layout: Layout, outside: Path) -> None:
         for name in ("label_event_no_update", "label_event_no_delete"):
             db.execute(f"DROP TRIGGER {name}")
         db.execute("ALTER TABLE label_event RENAME TO kept")
-        db.execute(
-            "CREATE VIEW label_event AS WITH RECURSIVE n(event) AS (SELECT 1 UNION ALL SELECT event + 1 FROM n) SELECT * FROM n"
-        )
+        endless = "WITH RECURSIVE n(event) AS (SELECT 1 UNION ALL SELECT event + 1 FROM n) SELECT * FROM n"
+        db.execute(f"CREATE VIEW label_event AS {endless}")
 
 
 HEAVY: dict[str, Callable[[Layout, Path], object]] = {
     "arrays of 2 GB in 2 MB": lambda layout, _: _npz(layout, "checks/*.npz", 2 * 2**30),
-    "the state of a version of 600 MB": lambda layout, _: (layout.exports / "v1" / "state.json.gz").write_bytes(
-        gzip.compress(bytes(600 * 2**20), 1)
-    ),
+    "the state of a version of 600 MB": lambda layout, _: (layout.exports / "v1" / "state.json.gz").write_bytes(gzip.compress(bytes(600 * 2**20), 1)),
     "labels without end": _endless_view, "a journal of 1 TB": lambda layout, _: os.truncate(layout.journal, 2**40),
     **{
         f"a backup's {name} {value!r:.20}": lambda layout, _, name=name, value=value: [
@@ -433,16 +401,12 @@ def test_the_next_round_takes_pictures_along_and_nothing_else(prepared: tuple[La
     assert made.gpkg.read_bytes() == content
 
 
-def test_layers_that_qgis_saved_into_the_file_and_several_installations_keep_nobody_out(
-    prepared: tuple[Layout, Path],
-) -> None:
+def test_layers_of_qgis_and_several_installations_keep_nobody_out(prepared: tuple[Layout, Path]) -> None:
     layout, _ = prepared
     _sql(layout, "CREATE TABLE my_notes (fid INTEGER PRIMARY KEY, geom BLOB)")
     _sql(layout, "CREATE VIRTUAL TABLE rtree_my_notes_geom USING rtree(id, minx, maxx, miny, maxy)")
-    _sql(
-        layout,
-        "CREATE TRIGGER rtree_my_notes_geom_delete AFTER DELETE ON my_notes BEGIN DELETE FROM rtree_my_notes_geom WHERE id = OLD.fid; END",
-    )
+    follow = "BEGIN DELETE FROM rtree_my_notes_geom WHERE id = OLD.fid; END"
+    _sql(layout, f"CREATE TRIGGER rtree_my_notes_geom_delete AFTER DELETE ON my_notes {follow}")
     click(layout, "b6")
     with pytest.MonkeyPatch.context() as patch:  # the computer at the office
         patch.setenv(files.HOME_VARIABLE, str(layout.folder.parent / "office"))
@@ -460,10 +424,8 @@ def test_a_project_from_elsewhere_is_viewed_and_exported_and_left_as_it_is_until
     (layout.folder / "way out").symlink_to(outside)
     before = _tree(layout.folder)
     _use(layout, outside)
-    assert (
-        cli.main(["export", str(layout.folder), "--run", "ranker-1", "--out", str(tmp_path / "map.csv"), "--format", "csv"])
-        == 0
-    )
+    out = ["--out", str(tmp_path / "map.csv"), "--format", "csv"]
+    assert cli.main(["export", str(layout.folder), "--run", "ranker-1", *out]) == 0
     assert (tmp_path / "map.csv").read_text().count("\n") > 20
     assert _tree(layout.folder) == before
     with pytest.raises(PuGeoError, match="another installation") as refusal:
@@ -503,10 +465,8 @@ def test_a_job_that_another_installation_wrote_is_not_started_and_reaches_nobody
 
 def test_an_answer_is_acknowledged_only_once_the_file_took_it(prepared: tuple[Layout, Path]) -> None:
     layout, _ = prepared
-    n = store.call(
-        layout, labels.last_event
-    )  # checked by this process: what another program does since is not seen at an opening
-    _sql(layout, "CREATE TRIGGER t BEFORE INSERT ON label_event BEGIN SELECT RAISE(IGNORE); END")
+    n = store.call(layout, labels.last_event)  # checked now: what another program does since is not seen at an opening
+    _sql(layout, SWALLOW)
     with pytest.raises(PuGeoError, match="took 0 of 1 answers"):
         click(layout, "b5")
     assert store.call(layout, labels.last_event) == n

@@ -1,7 +1,5 @@
 """What was made of a picture that the project has no more is refused or said, by fingerprints: no clock and no name decides."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -127,9 +125,7 @@ def made(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_former_picture_is_refused_and_whatever_changed_is_said(
-    made: Layout, town: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_former_picture_is_refused_and_what_changed_is_said(made: Layout, town: Path, tmp_path: Path, name: str) -> None:
     change, words, is_refused = CASES[name]
     layout = Layout(Path(shutil.copytree(made.folder, tmp_path / "town.pugeo")))
     run, chip_set = store.call(layout, runs.find, "latest"), str(store.call(layout, contents.latest_chip_set))

@@ -1,7 +1,5 @@
 """How a scene is read belongs to the scene: bands, stretch, no data and system outlive a replacement; warps and blur are told apart."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -79,9 +77,6 @@ def of_bgrn(town: Path, folder: Path) -> Layout:
     return layout
 
 
-# What was said once
-
-
 def by_replacement(layout: Layout, town: Path, folder: Path) -> tuple[Layout, Any]:
     path = bgrn(town, folder / "later.tif", "post", gain=11)
     return layout, replace_scene(job_of(layout, "replace"), name="post-1", path=path, analyst="ann")
@@ -100,9 +95,7 @@ def by_a_round(layout: Layout, town: Path, folder: Path) -> tuple[Layout, Any]:
 
 
 @pytest.mark.parametrize("change", [by_replacement, by_addition, by_a_round])
-def test_bands_stay_those_that_were_stated(
-    change: Callable[[Layout, Path, Path], tuple[Layout, Any]], town: Path, tmp_path: Path
-) -> None:
+def test_bands_stay_those_that_were_stated(change: Callable[..., Any], town: Path, tmp_path: Path) -> None:
     before = of_bgrn(town, tmp_path)
     pre = scenes_of(before)["pre-1"]
     layout, result = change(before, town, tmp_path)
@@ -170,9 +163,6 @@ def test_a_system_and_a_value_for_no_data_stay_those_that_were_stated(town: Path
     assert "dsm-2.tif: no value for no data is named; -9999 is taken, as in dsm-1.tif before." in made["notes"]
 
 
-# One take
-
-
 def take(town: Path) -> tuple[Pixels, Affine, Any]:
     """A 16-bit scene with a lake in the east, which is dark."""
     pixels, transform, crs = pixels_of(town, "post")
@@ -180,14 +170,17 @@ def take(town: Path) -> tuple[Pixels, Affine, Any]:
     return pixels.astype(np.uint16) * 8 + 200, transform, crs
 
 
+def halves(folder: Path, pixels: Pixels, transform: Affine, crs: Any) -> list[str]:
+    """Write the western and the eastern half of a scene."""
+    half = pixels.shape[2] // 2
+    parts = (pixels[:, :, :half], transform), (pixels[:, :, half:], transform @ Affine.translation(half, 0))
+    return [write(folder / f"tile{i}.tif", *part, crs) for i, part in enumerate(parts)]
+
+
 def test_a_scene_in_tiles_gives_the_chips_of_the_whole(town: Path, tmp_path: Path) -> None:
     pixels, transform, crs = take(town)
-    half = pixels.shape[2] // 2
     whole = write(tmp_path / "whole.tif", pixels, transform, crs)
-    tiles = [
-        write(tmp_path / f"tile{i}.tif", part, transform @ Affine.translation(i * half, 0), crs)
-        for i, part in enumerate((pixels[:, :, :half], pixels[:, :, half:]))
-    ]
+    tiles = halves(tmp_path, pixels, transform, crs)
     cut = []
     for name, paths in (("whole", [whole]), ("tiles", tiles)):
         layout = store.create(tmp_path / f"{name}.pugeo", name)
@@ -208,21 +201,13 @@ def test_a_file_that_comes_later_joins_its_take_and_what_shows_nothing_is_said(
 ) -> None:
     pixels, transform, crs = take(town)
     layouts = [store.create(tmp_path / f"{name}.pugeo", name) for name in ("in-turn", "at-once")]
-    paths = [
-        write(
-            tmp_path / f"{name}.tif",
-            pixels // 8 * np.uint16(factor),
-            transform @ Affine.translation(i * pixels.shape[2], 0),
-            crs,
-        )
-        for i, (name, factor) in enumerate(zip("ab", factors, strict=True))
-    ]
+    places = (transform, transform @ Affine.translation(pixels.shape[2], 0))
+    files = zip("ab", factors, places, strict=True)
+    paths = [write(tmp_path / f"{name}.tif", pixels // 8 * np.uint16(by), place, crs) for name, by, place in files]
     add_scenes(job_of(layouts[0], "first"), pre=[], post=paths[:1])
     before = scenes_of(layouts[0])["post-1"].stretch
-    done: Any = [
-        add_scenes(job_of(layouts[0], "then"), pre=[], post=paths[1:]),
-        add_scenes(job_of(layouts[1], "add"), pre=[], post=paths),
-    ]
+    each = zip(layouts, (paths[1:], paths), strict=True)
+    done: Any = [add_scenes(job_of(layout, "then"), pre=[], post=post) for layout, post in each]
     for layout, result in zip(layouts, done, strict=True):
         assert [note.split(".")[0] for note in result["notes"] if "has samples of" in note] == odd
         assert len({scene.stretch for scene in scenes_of(layout).values()}) == 1
@@ -234,13 +219,7 @@ def test_a_replaced_tile_has_its_date_and_the_stretch_of_its_take(town: Path, tm
     pixels, transform, crs = take(town)
     layout = store.create(tmp_path / "p.pugeo", "P")
     half = pixels.shape[2] // 2
-    paths = [
-        write(
-            tmp_path / f"t{i}.tif", pixels[:, :, i * half :][:, :, :half], transform @ Affine.translation(i * half, 0), crs
-        )
-        for i in (0, 1)
-    ]
-    add_scenes(job_of(layout, "add"), pre=[], post=paths)
+    add_scenes(job_of(layout, "add"), pre=[], post=halves(tmp_path, pixels, transform, crs))
     scene_pair.set_dates(layout, {name: date(2011, 5, 29) for name in ("post-1", "post-2")})
     before = [scene.stretch for scene in scenes_of(layout).values()]
     again = write(tmp_path / "again.tif", pixels[:, :, :half], transform, crs, compress="deflate")
@@ -248,9 +227,6 @@ def test_a_replaced_tile_has_its_date_and_the_stretch_of_its_take(town: Path, tm
     found = scenes_of(layout)
     assert [scene.stretch for scene in found.values()] == before
     assert {scene.date for scene in found.values()} == {"2011-05-29"}
-
-
-# Warps
 
 
 def turned(transform: Affine, shape: tuple[int, ...], degrees: float) -> Affine:
@@ -262,11 +238,8 @@ def in_system(pixels: Pixels, transform: Affine, crs: Any, system: str) -> tuple
     height, width = pixels.shape[1:]
     west, south, east, north = transform_bounds(crs, system, *rasterio.transform.array_bounds(height, width, transform))
     side = ((east - west) * (north - south) / (width * height)) ** 0.5
-    rows, columns, target = (
-        round((north - south) / side),
-        round((east - west) / side),
-        Affine(side, 0, west, 0, -side, north),
-    )
+    rows, columns = round((north - south) / side), round((east - west) / side)
+    target = Affine(side, 0, west, 0, -side, north)
     found = np.zeros((3, rows, columns), np.uint8)
     way = {"src_transform": transform, "src_crs": crs, "dst_transform": target, "dst_crs": system}
     reproject(pixels, found, **way, resampling=Resampling.nearest)
@@ -274,7 +247,7 @@ def in_system(pixels: Pixels, transform: Affine, crs: Any, system: str) -> tuple
 
 
 @pytest.mark.parametrize(
-    "way", [1, 30, 45, 90, 137, 180, 271, 359, "EPSG:32616", "EPSG:32614", "EPSG:4326", "EPSG:3857", "EPSG:2818"]
+    "way", [1, 30, 45, 90, 137, 180, 271, 359, *map("EPSG:{}".format, (32616, 32614, 4326, 3857, 2818))]
 )
 def test_a_warp_keeps_what_its_kernel_can_keep(way: float | str, town: Path, tmp_path: Path) -> None:
     """Sharpness within 10 % of the best of three scales: GDAL's own, 1, and the true ratio."""
@@ -297,23 +270,16 @@ def test_a_warp_keeps_what_its_kernel_can_keep(way: float | str, town: Path, tmp
     size = {"transform": Affine(*grid.transform), "width": grid.width, "height": grid.height, "crs": grid.crs}
     best = 0.0
     for scale in ({}, {"XSCALE": "1", "YSCALE": "1"}, {"XSCALE": ratio, "YSCALE": ratio}):
-        with (
-            rasterio.open(path) as source,
-            WarpedVRT(source, resampling=Resampling.bilinear, add_alpha=True, **size, **scale) as view,
-        ):
+        how = {"resampling": Resampling.bilinear, "add_alpha": True, **size, **scale}
+        with rasterio.open(path) as source, WarpedVRT(source, **how) as view:
             best = max(best, sharp(view.read([1, 2, 3])))
     assert found > 0.9 * best
-
-
-# Blur
 
 
 @pytest.mark.parametrize(
     ("role", "alone", "off_px"), [("pre", False, 0), ("post", False, 0), ("post", True, 0), ("", False, 0), ("", False, 0.5)]
 )
-def test_a_date_that_is_blurred_is_said_at_intake_and_on_imagery(
-    role: str, alone: bool, off_px: float, town: Path, tmp_path: Path
-) -> None:
+def test_a_blurred_date_is_said_at_intake(role: str, alone: bool, off_px: float, town: Path, tmp_path: Path) -> None:
     paths = {}
     for one in ("pre", "post"):
         pixels, transform, crs = pixels_of(town, one)

@@ -1,7 +1,5 @@
 """Before an audit no person is shown a share of damage: whatever clicks suggest stays inside the methods, within bounds."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import re
@@ -132,16 +130,13 @@ def test_the_library_has_no_name_for_one(town: Layout) -> None:
     X, y = np.random.default_rng(0).normal(size=(60, 5)), np.arange(60) < 12
     for model in (PURanker(), ALL["NNPU"](epochs=2, max_steps=4), ALL["PropagatedRanking"]()):
         model.fit(X, y)
-        fitted = [
-            value for name, value in vars(model).items() if name.endswith("_") and isinstance(value, str | list | float)
-        ]
+        given = (value for name, value in vars(model).items() if name.endswith("_"))
+        fitted = [value for value in given if isinstance(value, str | list | float)]
         checked(repr([*fitted, getattr(model, "settings_", None)]), type(model).__name__)
         assert model.start_k_ == 24
 
 
-def test_an_audit_is_planned_by_a_stated_number_and_drawn_without_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_audit_is_planned_by_a_number_and_drawn_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = mapped_project(tmp_path)
     say_all(layout, range(2, 30))
     planned = auditing.plan(layout, RUN)

@@ -1,7 +1,5 @@
 """What was removed is in no count: estimates, thresholds, ranks, audits and maps speak of the buildings that are there."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

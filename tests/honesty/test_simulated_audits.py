@@ -1,10 +1,8 @@
 """Audits, searches and corrections in every order, up to a thousand times each: the intervals hold the truth as often as they say."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -30,11 +28,7 @@ class Event:
     scores: NDArray[np.float64]
     eye: NDArray[np.float64]
     draw: np.random.Generator
-    answers: NDArray[np.int8] = field(init=False)
-    checked_at: NDArray[np.int64] = field(init=False)
-    known_at: NDArray[np.int64] = field(init=False)
     event: int = 0
-    is_gone: NDArray[np.bool_] = field(init=False)
 
     def __post_init__(self) -> None:
         self.answers = np.full(len(self.truth), OPEN, np.int8)
@@ -222,9 +216,8 @@ def simulate(scenario: Callable[[Event], Audit], prevalence: float, n_rounds: in
         threshold = float(np.quantile(event.scores, 0.8))
         (at,) = audit.at_thresholds(sample, event.answers, event.scores, [threshold])
         is_above, is_open = event.scores >= threshold, (event.answers == OPEN) & ~event.is_gone
-        found["precision"].add(
-            at.precision, float(event.truth[is_above & is_open].mean()) if (is_above & is_open).any() else 0.0
-        )
+        flagged = event.truth[is_above & is_open]
+        found["precision"].add(at.precision, float(flagged.mean()) if len(flagged) else 0.0)
         found["recall"].add(at.recall, 1 - float(event.truth[~is_above & is_open].sum() / event.truth.sum()))
     return found
 

@@ -1,7 +1,5 @@
 """Audits of a damage type, hundreds of times each: intervals hold the truth, also where people name what they see and skip the rest."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -44,11 +42,8 @@ def simulated(prevalence: float, silence: tuple[float, float], seed: int) -> tup
     is_judged[clicked[given[clicked] == SILENT]] = False
     missed = (has_it & is_judged & is_open & ~is_above).sum()
     flagged = is_above & is_open
-    return (
-        _audit_of(one, done, given, is_above),
-        (flagged & has_it).sum() / flagged.sum(),
-        1 - missed / (has_it & is_judged).sum(),
-    )
+    precision, recall = (flagged & has_it).sum() / flagged.sum(), 1 - missed / (has_it & is_judged).sum()
+    return _audit_of(one, done, given, is_above), precision, recall
 
 
 CASES = [(share, silence) for share in (0.05, 0.2) for silence in ((0.0, 0.0), (0.3, 0.3), (0.1, 0.6), (0.6, 0.1))]

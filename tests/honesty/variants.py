@@ -1,7 +1,5 @@
 """Joplin as other people's imagery may be: filled, clouded, cut, in other numbers; with what is then hidden, for sure."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ is right before it renames a file to that name for the third time, and "done 1" 
 a file "fill_at" has its disk filled at such a moment instead, but for so many bytes as a third word names.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import select
@@ -89,11 +87,8 @@ def warm(address: str) -> None:
     """Make workers by forks until whoever started this is gone."""
     from pu_geo.methods.catalog import METHODS
 
-    for name in (
-        "pu_geo.jobs.worker",
-        "pu_geo.runs.train_job",
-        *(card.entry.partition(":")[0] for card in METHODS.values()),
-    ):
+    methods = (card.entry.partition(":")[0] for card in METHODS.values())
+    for name in ("pu_geo.jobs.worker", "pu_geo.runs.train_job", *methods):
         importlib.import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as server:

@@ -1,7 +1,5 @@
 """Jobs: how they end, what a killed one looks like, and that no two workers share a job."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json
@@ -12,14 +10,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
-from small_parts import small_project, unheld_job
+from small_parts import logged_job, small_project, unheld_job
 
 from pu_geo import jobs
 from pu_geo.errors import JobCancelled, JobError, PuGeoError
@@ -113,16 +112,13 @@ def cancel(folder: Path) -> None:
 
 def unheld(layout: Layout, *ends: str, task: str = "train") -> Path:
     """Return the folder of a job that was launched and no process works for any more."""
-    folder = unheld_job(layout, task, {})
-    for event in ("launched", *ends):
-        events.append(folder, event, {"problem": "It has not ended."})
-    return folder
+    return logged_job(layout, task, *((end, {"problem": "It has not ended."}) for end in ends))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("again", [jobs.resume, jobs.retry])
-def test_killed_worker_shows_as_interrupted_and_started_again_leaves_no_orphan(
-    project: Layout, sleeper: None, again: Callable[[Layout, str], str | None]
+def test_a_killed_worker_is_interrupted_and_started_again_leaves_no_orphan(
+    project: Layout, sleeper: None, again: Any
 ) -> None:
     folder = sleeping(project, child=True)
     os.kill(started_pid(folder), signal.SIGKILL)
@@ -138,9 +134,7 @@ def test_killed_worker_shows_as_interrupted_and_started_again_leaves_no_orphan(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stopped", [pytest.param(False, marks=pytest.mark.ci), True])
-def test_a_job_that_does_not_answer_is_ended_with_all_it_started(
-    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch, stopped: bool
-) -> None:
+def test_a_deaf_job_is_ended(project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch, stopped: bool) -> None:
     monkeypatch.setattr(control, "PATIENCE_S", 1.0)
     folder = sleeping(project, deaf=True, child=True, stopped=stopped)
     pids = [started_pid(folder), int((folder / "child").read_text())]
@@ -171,9 +165,7 @@ def test_a_process_is_ended_only_with_its_start_and_for_the_folder_it_works_in(p
 
 
 @pytest.mark.slow
-def test_a_job_is_paused_goes_on_and_tells_its_result(
-    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_is_paused_goes_on_and_has_a_result(project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch) -> None:
     job_id = jobs.start(project, "sleep", {"seconds": 600})
     assert jobs.view(project.jobs / job_id).state == "running"  # from the first moment on, never "interrupted"
     with pytest.raises(JobError, match="cannot pause"):
@@ -233,9 +225,7 @@ def test_the_device_is_for_one_and_who_gives_up_leaves_the_line(project: Layout)
 
 
 @pytest.mark.slow
-def test_a_job_is_cancelled_dismissed_resumed_and_done_anew_but_not_twice_at_once(
-    project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_ends_and_begins_again_never_twice(project: Layout, sleeper: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "PATIENCE_S", 0.5)
     folder = sleeping(project)
     for act, words in ((jobs.dismiss, "Cancel it first"), (jobs.resume, "running already"), (jobs.retry, "running already")):
@@ -287,9 +277,7 @@ def test_a_task_that_is_not_there_is_refused(project: Layout) -> None:
         worker.run(unheld_job(project, "probe", {"into": "speed.json"}))
 
 
-def test_resume_does_not_let_two_jobs_change_the_imagery_nor_do_one_twice(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resume_lets_no_two_change_the_imagery_nor_do_one_twice(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = unheld(project, task="prepare"), unheld(project)
     align, lock = jobs.create_held(project, "align", {})
     assert jobs.view(align).state == "running"
@@ -335,9 +323,7 @@ TURN = [("launched", 500, {}), ("turn", 100, {}), ("progress", 90, {"share": 0.5
         ([*LAUNCHED, TENTH, FIFTH], 500, 350),  # 0.2 in 90 s, so 0.8 in 360 s, of which 10 s are over
     ],
 )
-def test_time_left_goes_by_the_pace_since_the_turn_and_by_epochs(
-    project: Layout, log: list[tuple[str, float, dict[str, object]]], seconds: float, left: float
-) -> None:
+def test_time_left_is_by_the_pace_since_the_turn_and_epochs(project: Layout, log: Any, seconds: float, left: float) -> None:
     folder = unheld_job(project, "train", {})
     rows = [ago(900, "launched"), *(ago(at, event, epoch=n, **values) for n, (event, at, values) in enumerate(log))]
     (folder / events.FILE_NAME).write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -423,9 +409,7 @@ def test_a_full_disk_that_is_another_one_is_named(project: Layout, monkeypatch: 
     assert seen.problem.startswith("The disk that holds /dev/shm is full, so")
 
 
-def test_a_disk_with_room_is_not_called_full_and_one_that_is_gone_hides_no_error(
-    project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_disk_with_room_is_not_called_full(project: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not worker._is_full(tmp_path / "gone", OSError(errno.ENOENT, os.strerror(errno.ENOENT)))
     assert worker._full_disk(tmp_path / "gone" / "jobs" / "1", NO_SPACE).kind == "disk_full"
     monkeypatch.setattr(worker.shutil, "disk_usage", lambda path: SimpleNamespace(free=67_320_000_000))

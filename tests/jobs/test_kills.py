@@ -1,7 +1,5 @@
 """Workers that were killed with SIGKILL, and started again as a person does it, end to the bit as those that were not."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import random
@@ -18,12 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 from jobs import kill_driver
+from scale_parts import of_kind
 from small_parts import add_chips, click, in_tiers, small_project, unheld_job
 
 from pu_geo import jobs
 from pu_geo.methods import catalog
 from pu_geo.methods.pucl import JUDGING
-from pu_geo.store import events, runs, store
+from pu_geo.store import runs, store
 from pu_geo.store.layout import Layout
 
 pytestmark = pytest.mark.slow
@@ -79,10 +78,6 @@ def arguments(method: str) -> dict[str, Any]:
     return {"method": method, "preset": "quick", "seed": 3, "overrides": chosen}
 
 
-def of_kind(folder: Path, *kinds: str) -> list[dict[str, Any]]:
-    return [event for event in events.read(folder) if event["event"] in kinds]
-
-
 def until_told(folder: Path, n_epochs: int) -> None:
     until(lambda: len(of_kind(folder, "epoch")) >= n_epochs)
 
@@ -115,9 +110,7 @@ AT_ONCE = ("linear", "propagation")
 
 
 @pytest.mark.parametrize("method", in_tiers(catalog.METHODS, "kills", ci=["ncpu"]))
-def test_killed_again_and_again_it_ends_as_if_nothing_had_been(
-    method: str, clicked: Layout, warm_launcher: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_killed_again_and_again(method: str, clicked: Layout, warm_launcher: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", str(warm_launcher))
     chance, straight, cut = random.Random(method), *(unheld_job(clicked, "train", arguments(method)) for _ in range(2))
     jobs.launch(straight)

@@ -1,7 +1,5 @@
 """SIGTERM and a closed terminal: a job in a terminal is cancelled as by Ctrl+C, one in the background counts as interrupted."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The whole way through the command line: from scenes and footprints to an exported map, made up and real."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import geopandas

@@ -1,13 +1,11 @@
 """Run, threshold and damage types that a person chose stand on the other pages, in the next session, and in what is exported."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from app_parts import field, plain, press, run_ahead, show, show_tab, words
+from app_parts import Started, field, plain, press, run_ahead, show, show_tab, words
 from mapped_parts import RUN, TRUTH, answer_audit, mapped_project
 from small_parts import add_run, click
 from streamlit.testing.v1 import AppTest
@@ -22,7 +20,6 @@ from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT, TAB_TYPES, tabs
 pytestmark = pytest.mark.usefixtures("home", "same_draws")
 
 N = 200
-Started = list[tuple[str, dict[str, Any]]]
 
 
 @pytest.fixture

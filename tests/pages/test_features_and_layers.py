@@ -1,13 +1,10 @@
 """Feature sets and layers on Imagery and Train: made, listed, chosen, asked for what they add, removed, refused, and a fallback that is shown."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from app_parts import field, plain, press, show
+from app_parts import Started, field, plain, press, show
 from feature_parts import made, tiny_maker, weights_file
 from layer_parts import speckle, town_layer
 from layered_chip_parts import with_layers
@@ -39,9 +36,7 @@ def second(chipped: Layout, tmp_path: Path, tiny_maker: object) -> str:
 
 
 @pytest.mark.parametrize(("n_bands", "dates"), [(6, "both"), (3, "post")])
-def test_shared_features_are_made_with_one_press(
-    n_bands: int, dates: str, project: Layout, started: list[tuple[str, Any]]
-) -> None:
+def test_shared_features_are_made_with_one_press(n_bands: int, dates: str, project: Layout, started: Started) -> None:
     app = press(show("imagery", with_chips(project, n_bands=n_bands)), "Make shared features and use them")
     ((task, args),) = started
     request = args["request"]
@@ -61,10 +56,7 @@ def test_shared_features_that_are_there_are_listed_and_not_made_again(chipped: L
     assert "Compare" not in {each.label for each in app.toggle(key="compare-features").set_value(True).run().radio}
 
 
-def test_a_set_is_chosen_for_one_training_or_for_all(chipped: Layout, second: str, started: list[tuple[str, Any]]) -> None:
-    app = show("train", chipped).selectbox(key="features-propagation-rcf").set_value(second).run()
-    press(app, "start-propagation")
-    assert [args["feature_set"] for _, args in started] == [second]
+def test_a_set_is_chosen_for_all_that_rank(chipped: Layout, second: str) -> None:
     app = show("imagery", chipped)
     assert "license of the weights: CC BY-NC" in plain(app)
     field(app, "Used by ranking, queue and trainings").set_value(second).run()
@@ -81,7 +73,7 @@ def test_newer_chips_without_the_chosen_set_are_said_on_every_page_that_ranks(ch
         assert any(f"features {second} were not made" in words for words in shown), page
 
 
-def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, started: list[tuple[str, Any]]) -> None:
+def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, started: Started) -> None:
     with_layers(project)
     app = show("train", project)
     app.toggle(key="compare-features").set_value(True).run()
@@ -90,10 +82,8 @@ def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, start
     press(app, "compare-features-start")
     assert started == []
     assert "Not enough clicks to compare: it takes 8 of your own; this project has 5." in plain(app)
-    rows = [
-        comparison.Row(name, "propagation", Interval(place, place, place), Interval(by, by, by))
-        for name, place, by in (("", 0.05, 0.0), ("sar-post", 0.2, 0.5))
-    ]
+    figures = (("", 0.05, 0.0), ("sar-post", 0.2, 0.5))
+    rows = [comparison.Row(name, "propagation", Interval(at, at, at), Interval(by, by, by)) for name, at, by in figures]
     comparison.keep(project, comparison.Comparison("layers", store.now(), 0, "set", 12, 0, 100, "propagation", rows))
     app.run()
     assert "all layers: a held-out click is typically in the top 5.0 %; without sar-post: in the top 20 %" in plain(app)
@@ -101,9 +91,7 @@ def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, start
 
 
 @pytest.mark.slow
-def test_a_layer_is_added_by_the_form_which_refuses_what_cannot_be_one(
-    chipped_town: Layout, town: Path, tmp_path: Path
-) -> None:
+def test_a_layer_is_added_by_a_form_that_refuses_what_is_none(chipped_town: Layout, town: Path, tmp_path: Path) -> None:
     path = town_layer(town, tmp_path / "height.tif", speckle(256, 320, bands=1) * 20)
     app = show("imagery", chipped_town)
     app.text_area(key="layer_paths").input(str(path))

@@ -1,14 +1,11 @@
 """The panel Federation of the Train page: folded, what is missing, a start that is refused, how one stands, and a finished one."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
-from app_parts import plain, press, show
+from app_parts import Started, plain, press, show
 from federation_parts import CLASSES, agency, storm, with_federation, with_flower
 from model_parts import with_chips
 
@@ -22,7 +19,6 @@ from pu_geo.store.layout import Layout
 __all__ = ["storm", "with_flower"]
 pytestmark = pytest.mark.usefixtures("home")
 OPEN = {"federation": True}
-Started = list[tuple[str, dict[str, Any]]]
 
 
 @pytest.mark.usefixtures("with_flower")
@@ -111,9 +107,7 @@ def test_how_it_stands_and_what_left_this_machine_are_read_from_the_projects_fil
     assert "score-storm" not in {each.key for each in app.button}
 
 
-def test_a_finished_trial_is_marked_as_one_and_scores_the_buildings(
-    storm: Layout, started: Started, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_finished_trial_says_so_and_scores(storm: Layout, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = with_federation(storm, n_rounds=4, is_over=True)
     folder = layout.federation("storm")
     federations.write_members(folder, {row: Member(name, f"P{row}", 0.5) for row, name in enumerate(CLASSES)})

@@ -1,12 +1,10 @@
 """Joining a federation and admitting members on the Train page: what people compared counts, for that file and that key alone."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
 import pytest
-from app_parts import press, show
+from app_parts import Started, press, show
 from federation_parts import agreed, storm, with_flower
 from small_parts import need_extra, small_project
 from streamlit.testing.v1 import AppTest
@@ -23,7 +21,6 @@ from pu_geo.federation.deployed import credentials, membership  # noqa: E402  # 
 __all__ = ["storm", "with_flower"]
 pytestmark = pytest.mark.usefixtures("home", "with_flower")
 OPEN = {"federation": True}
-Started = list[tuple[str, dict[str, Any]]]
 
 
 def written(folder: Path, agreement: Agreement, host: str = "127.0.0.1") -> Path:
@@ -69,17 +66,13 @@ def test_an_address_that_nobody_else_can_reach_is_named(storm: Layout) -> None:
     to_send, to_compare = [each.value for each in app.markdown if each.value.startswith("####")]
     for large in (to_send, to_compare):
         first, last = (line.split() for line in large.strip("#` ").split("` `"))
-        assert (len(first), " ".join(first + last)) == (4, federating.invitation(path).fingerprint), (
-            "read aloud in two lines"
-        )
+        assert (len(first), " ".join(first + last)) == (4, federating.invitation(path).fingerprint), "to be read aloud"
     written(storm.federation(made.id), made, "192.0.2.7")
     assert not show("train", storm).warning
 
 
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["another path", "the same path"])
-def test_a_compared_fingerprint_counts_for_no_other_file(
-    storm: Layout, tmp_path: Path, started: Started, is_replaced: bool
-) -> None:
+def test_a_fingerprint_counts_for_no_other_file(storm: Layout, tmp_path: Path, started: Started, is_replaced: bool) -> None:
     made = agreed(storm)
     good, evil = written(tmp_path / "good", made), written(tmp_path / "evil", made)
     app = show("train", storm, **OPEN, **{"federation-role": "Join", "invitation-path": str(good)})
@@ -106,10 +99,8 @@ def test_a_join_names_the_fingerprint_that_people_compared(storm: Layout, tmp_pa
 
 def test_a_click_on_admit_counts_for_the_key_that_was_shown(storm: Layout, tmp_path: Path) -> None:
     made, invitation = waiting(storm)
-    asked, other = (
-        membership.accept(small_project(tmp_path / f"{name}.pugeo"), invitation, {"flooded": None})[0]
-        for name in ("moore", "other")
-    )
+    members = (small_project(tmp_path / f"{name}.pugeo") for name in ("moore", "other"))
+    asked, other = (membership.accept(member, invitation, {"flooded": None})[0] for member in members)
     app = show("train", storm, **{"request-path": str(asked)})
     (button,) = [each for each in app.button if each.key and each.key.startswith("admit-")]
     asked.write_bytes(other.read_bytes())

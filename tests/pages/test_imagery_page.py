@@ -1,7 +1,5 @@
 """The Imagery page, without a browser: what is next, accounts of files, the area of interest, dates, refusals."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,9 +94,7 @@ def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> 
     assert "new.tif takes its place" in plain(press(app, "replace-scene"))
 
 
-def test_scenes_are_picked_in_several_folders_and_sorted_by_their_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scenes_are_picked_in_several_folders_and_sorted_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Joplin's two folders hold a pre.tif and a post.tif each."""
     root = tmp_path / "scenes"
     for name in ("00/pre.tif", "00/post.tif", "00/other_post.tif", "01/pre.tif", "01/post.tif"):

@@ -1,15 +1,12 @@
 """Jobs that pages start, on which devices and cluster; how each state is shown, what can be asked of it, and the line of all projects."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
-from app_parts import field, plain, press, show, words
+from app_parts import Started, field, plain, press, show, words
 from model_parts import with_chips
-from small_parts import small_grid, small_project, small_scene, unheld_job
+from small_parts import logged_job, small_grid, small_project, small_scene
 
 from pu_geo import jobs
 from pu_geo.jobs import device_queue
@@ -20,16 +17,11 @@ from pu_geo.store.layout import Layout
 pytestmark = pytest.mark.usefixtures("home")
 
 
-def job_with(layout: Layout, *log: tuple[str, dict[str, object]]) -> Path:
-    folder = unheld_job(layout, "train", {"method": "ncpu", "preset": "quick"})
-    for kind, values in (("launched", {}), *log):
-        events.append(folder, kind, values)
-    return folder
-
-
 def test_the_line_names_who_works_and_who_waits_in_which_project(project: Layout, tmp_path: Path) -> None:
     other = small_project(tmp_path / "a*b.pugeo")
-    first, second = job_with(other, ("turn", {}), ("progress", {"share": 0.25, "message": ""})), job_with(project)
+    ncpu = {"method": "ncpu", "preset": "quick"}
+    first = logged_job(other, "train", ("turn", {}), ("progress", {"share": 0.25, "message": ""}), **ncpu)
+    second = logged_job(project, "train", **ncpu)
     locks = [jobs.take_lock(folder) for folder in (first, second)]
     events.append(second, "waiting", {"message": f"waiting for job {first.name} of a*b.pugeo"})
     with device_queue.acquire_device(first, lambda before: None):
@@ -53,9 +45,7 @@ def chipped(project: Layout) -> Layout:
     return with_chips(project)
 
 
-def test_jobs_of_imagery_take_the_cluster_of_the_field(
-    chipped: Layout, started: list[tuple[str, dict[str, Any]]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jobs_of_imagery_take_the_cluster(chipped: Layout, started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(computers, "has_dask", lambda: True)
     monkeypatch.setattr("pu_geo.scenes.features.layers_here", lambda _: ["pre", "post"])
     app = show("imagery", chipped)

@@ -1,7 +1,5 @@
 """Every page, without a browser: no project, an empty one, a full one, one without a place, and refused actions told in words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +7,7 @@ import pytest
 import shapely
 from app_parts import checked, field, plain, press, show, show_tab, words
 from mapped_parts import hand_out, say_checks
-from small_parts import add_chips, add_run, click, table_of, unheld_job
+from small_parts import add_chips, add_run, click, logged_job, table_of
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
@@ -19,7 +17,7 @@ from pu_geo.geo.vector.crs import LOCAL
 from pu_geo.lifecycle import browsing, projects
 from pu_geo.maps import exporting
 from pu_geo.records import Grid, Scene
-from pu_geo.store import chosen, contents, events, run_names, store, training_times
+from pu_geo.store import chosen, contents, run_names, store, training_times
 from pu_geo.store.layout import Layout
 from pu_geo.ui.damage_map.texts import TAB_AREAS, TAB_AUDIT, TAB_EXPORT
 
@@ -51,9 +49,7 @@ def finished(project: Layout) -> Layout:
         ("project", "Empty", "Event"),
     ],
 )
-def test_page_of_an_empty_and_of_a_finished_project(
-    page: str, missing: str, said: str, finished: Layout, tmp_path: Path
-) -> None:
+def test_page_of_an_empty_and_a_finished_one(page: str, missing: str, said: str, finished: Layout, tmp_path: Path) -> None:
     assert page == "project" or "No project is open" in words(show(page))
     assert missing in words(show(page, store.create(tmp_path / "empty.pugeo", "Empty")))
     app = show(page, finished)
@@ -149,9 +145,7 @@ def test_a_map_is_summed_up_by_area_and_becomes_the_first_version(finished: Layo
     assert "**v1**" in words(show_tab(finished, TAB_EXPORT))
 
 
-def test_of_the_tabs_only_the_open_one_is_drawn_and_versions_are_compared_only_where_asked(
-    finished: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_the_open_tab_is_drawn_and_compares_where_asked(finished: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[str] = []
     with monkeypatch.context() as patch:
         for panel in ("audit_panel", "area_panel", "export_panel"):
@@ -203,9 +197,7 @@ def test_a_check_that_a_colleague_never_left_is_ended_for_everyone_and_another_c
 
 def test_the_next_round_needs_a_scene_and_says_what_was_left_behind(finished: Layout) -> None:
     note = "Layers from after the event stayed in the round before: sar-post."
-    folder = unheld_job(finished, "next_round", {})
-    for kind, values in (("launched", {}), ("done", {"result": {"round": 2, "notes": [note]}})):
-        events.append(folder, kind, values)
+    logged_job(finished, "next_round", ("done", {"result": {"round": 2, "notes": [note]}}))
     app = show("project", finished)
     assert note in plain(app)
     assert "No scene was named." in plain(press(app, "begin-round"))

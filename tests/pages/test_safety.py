@@ -1,20 +1,18 @@
 """Backups, restore, check, remove, bring back and reclaim on the screens: nothing goes before it is confirmed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
 import pytest
 from app_parts import field, plain, press, show, show_tab, words
-from small_parts import add_chips, add_run, click, unheld_job
+from small_parts import add_chips, add_run, click, logged_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
 from pu_geo.lifecycle import daily_backups, removing
 from pu_geo.lifecycle.doctor_job import examine, report_of
-from pu_geo.store import backups, chosen, contents, events, labels, removals, runs, store, versions
+from pu_geo.store import backups, chosen, contents, labels, removals, runs, store, versions
 from pu_geo.store.layout import Layout
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -24,9 +22,7 @@ def test_a_backup_is_made_on_request_and_a_failed_one_named(project: Layout, mon
     click(project, "b1")
     app = show("project", project)
     assert "There is no backup yet." in words(app)
-    folder = unheld_job(project, "doctor", {})
-    for event, facts in (("launched", {}), ("done", {"result": report_of(examine(project))})):
-        events.append(folder, event, facts)
+    logged_job(project, "doctor", ("done", {"result": report_of(examine(project))}))
     monkeypatch.setitem(daily_backups._failed, project.folder, ProjectError("No space left.", "Make room."))
     app = press(app, "back-up")
     (made,) = backups.all_backups(project)

@@ -1,14 +1,12 @@
 """The frame around every screen: steps with their state, other projects, analysts, and a project that is damaged or may not be changed."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import checked, press
+from app_parts import checked, press, shell
 from model_parts import with_chips
 from small_parts import REPOSITORY, add_chips, add_run, click, small_project
 from streamlit.testing.v1 import AppTest
@@ -24,12 +22,6 @@ from pu_geo.ui.damage_map import texts as map_texts
 pytestmark = pytest.mark.usefixtures("home")
 
 SCREENS = ("project", "imagery", "annotate", "train", "explore", "damage_map")
-
-
-def shell(layout: Layout) -> AppTest:
-    app = AppTest.from_file(REPOSITORY / "pu_geo" / "ui" / "shell.py", default_timeout=60)
-    app.session_state["project"] = str(layout.folder)
-    return checked(app.run())
 
 
 def test_steps_follow_what_the_project_has(tmp_path: Path) -> None:
@@ -82,9 +74,7 @@ def test_each_browser_keeps_its_analyst_and_the_first_choice_is_the_machines(pro
 
 
 @pytest.mark.parametrize("has_backup", [True, False])
-def test_every_screen_of_a_damaged_project_restores_its_backup_and_saves_its_labels(
-    project: Layout, *, has_backup: bool
-) -> None:
+def test_every_screen_of_a_damaged_project_restores_it_and_saves_its_labels(project: Layout, *, has_backup: bool) -> None:
     if has_backup:
         backups.make(project, "asked")
     click(project, "b1", "b2")
@@ -103,9 +93,7 @@ def test_every_screen_of_a_damaged_project_restores_its_backup_and_saves_its_lab
         assert texts.DAMAGED not in " ".join(one.value for one in app.error)
 
 
-def test_every_screen_of_a_project_that_may_not_be_changed_is_drawn_and_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_screen_of_a_read_only_project_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = with_chips(small_project(tmp_path / "event.pugeo"))
     add_run(layout, arrays={"embeddings": np.eye(20, dtype=np.float32)})
     real = os.access

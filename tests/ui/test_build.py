@@ -1,7 +1,5 @@
 """When the browser component is built again, and which licenses ship with it."""
 
-from __future__ import annotations
-
 import json
 import re
 from base64 import b64decode

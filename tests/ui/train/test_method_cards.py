@@ -1,7 +1,5 @@
 """The Train screen: cards of methods, the comparison of feature sets, and models that are handed on and taken in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,10 +34,7 @@ def test_a_training_is_asked_for_as_its_card_was_filled_in(tmp_path: Path, start
     press(app, "start-ncpu")
     assert started[0] == ("train", {**started[0][1], "method": "propagation", "overrides": {}, "feature_set": ""})  # type: ignore[index]
     assert started[1:] == [
-        ("train", {
-            "method": "ncpu", "preset": "quick", "seed": 7, "overrides": {"epochs": "5"}, "types_from": None, "hold_out": 3,
-            "feature_set": BETTER, "devices": 2,
-        }),
+        ("train", {"method": "ncpu", "preset": "quick", "seed": 7, "overrides": {"epochs": "5"}, "types_from": None, "hold_out": 3, "feature_set": BETTER, "devices": 2}),
     ]  # fmt: skip
 
 
@@ -65,17 +60,6 @@ def opened(layout: Layout) -> AppTest:
     return checked(app.toggle(key="compare-features").set_value(True).run())
 
 
-def test_before_a_comparison_there_is_a_button_that_may_refuse(tmp_path: Path) -> None:
-    layout = set_project(tmp_path, n_clicks=7)
-    app = opened(layout)
-    assert "No comparison yet" in words(app)
-    assert not app.dataframe
-    app = press(app, "compare-features-start")
-    assert "Not enough clicks to compare" in app.error[0].value
-    assert not jobs.all_jobs(layout)
-    assert app.multiselect(key="compare-features-methods").set_value([]).run().button(key="compare-features-start").disabled
-
-
 def test_the_pick_is_shown_and_chosen_only_by_its_button(tmp_path: Path) -> None:
     layout = set_project(tmp_path)
     compare_features(job_of(layout), of="features", methods=["ranker"])
@@ -87,7 +71,9 @@ def test_the_pick_is_shown_and_chosen_only_by_its_button(tmp_path: Path) -> None
     assert features.overview(layout).in_use == BETTER
     assert not [button for button in app.button if button.key == "compare-features-use"]
     click(layout, "b90")
-    assert "There are new answers since" in words(opened(layout))
+    app = opened(layout)
+    assert "There are new answers since" in words(app)
+    assert app.multiselect(key="compare-features-methods").set_value([]).run().button(key="compare-features-start").disabled
 
 
 def test_a_project_without_a_model_says_so_and_takes_no_other_file(project: Layout, tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """Runs on the Train screen: two side by side, the card of one, and what is shown while one trains."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +12,7 @@ import small_parts
 from app_parts import checked, plain, press, show_panel, shown_late, words
 from mapped_parts import RUN
 from model_parts import N, with_chips
-from small_parts import unheld_job
+from small_parts import logged_job
 from streamlit.testing.v1 import AppTest
 
 from pu_geo.assessment import auditing
@@ -116,9 +114,8 @@ ALARM = {"name": "calls_all", "seen": "97% score *0.5*", "meaning": "it may call
 HELD = {"n_held_out": 15, "recall": 0.8, "criterion": 1.6, "criterion_low": 0.9, "criterion_high": 2.2}
 
 
-def job_with(layout: Layout, *reports: dict[str, Any], done: bool = False, args: dict[str, Any] | None = None) -> Path:
-    folder = unheld_job(layout, "train", {"method": "ncpu", "preset": "quick", **(args or {})})
-    events.append(folder, "launched")
+def job_with(layout: Layout, *reports: dict[str, Any], done: bool = False) -> Path:
+    folder = logged_job(layout, "train", method="ncpu", preset="quick")
     (folder / "looks").mkdir()
     for report in reports:
         events.append(folder, "epoch", {"stage": "training", "epochs": 20, "loss": 1.0, **report})
