@@ -1,7 +1,5 @@
 """Agreement of two rankings, and figures of merit of one, ties included: numbers worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from golden_parts import require_refusals

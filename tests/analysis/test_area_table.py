@@ -1,7 +1,5 @@
 """Figures by area: counts that never overlap, None for what is not known, and intervals with both kinds of doubt."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Why the imagery keeps a building from being assessed, and in which scenes a run is doubtful."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

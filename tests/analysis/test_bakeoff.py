@@ -1,7 +1,5 @@
 """Held-out places against a loop, the choice by them: of a candidate, and of one of three readings for pseudo labels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Alarms of broken models, and the criterion of Lee and Liu with its interval."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Estimates of the damaged share: where the truth is known, and by hand."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Clusters: k-means, agreement of sortings, and what is told of one."""
 
-from __future__ import annotations
-
 from dataclasses import astuple
 from itertools import permutations
 

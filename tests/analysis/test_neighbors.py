@@ -1,7 +1,5 @@
 """More like this, the nearest of every chip, and scores that travel between neighbors."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """Evidence from place: the mean over neighbors, what it is worth, and that it is worth nothing where damage is not clustered."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """PCA and UMAP pictures of embeddings."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """PUPL: two means anchored by the positives, and many clusters ranked by them."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The queue holds what it says, nothing twice, and its random checks stay a fair sample while a search goes on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

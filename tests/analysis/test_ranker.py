@@ -1,7 +1,5 @@
 """The instant ranker; wrong clicks that it puts last, and lonely chips."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

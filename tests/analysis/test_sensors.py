@@ -1,7 +1,5 @@
 """Scenes of different sensors are told from scenes with different content, and their features are matched."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """The default ranking: held-out clicks by hand, the weight between both readings, and whose clicks it is judged by."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

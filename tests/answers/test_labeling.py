@@ -1,7 +1,5 @@
 """What the Annotate screen relies on: operations in order, replays, undo, the instant ranking, and who an answer is stored under."""
 
-from __future__ import annotations
-
 import getpass
 import re
 import shutil

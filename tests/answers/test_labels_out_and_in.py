@@ -1,7 +1,5 @@
 """Labels leave a project and come back: as a table, as points on the map, and as the whole history."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Browsers see each other and what others answered; a card shows the history of a building."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The queue of the Annotate screen: its own for each analyst, no building twice, the same after a reload."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The live ranking of very many buildings: a sample at once, all others in the background, in the end the same ranking."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator

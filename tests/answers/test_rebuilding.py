@@ -1,7 +1,5 @@
 """A project is rebuilt from its exported history: the same answers, undo stacks and decisions, to the last row."""
 
-from __future__ import annotations
-
 import json
 import random
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A browser's operations are stored once, in their order, acknowledged when on disk, and cost no more after many answers."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing

@@ -1,7 +1,5 @@
 """The audit of a run: judged from its own answers, with what was known before as it is, and plain values for exports."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

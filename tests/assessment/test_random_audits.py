@@ -1,7 +1,5 @@
 """Random checks: drawn once, blind, shared out, kept, and void where somebody searched on meanwhile."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """FMNIST, CIFAR and STL-10 in small made-up copies, the real FMNIST, and positive-unlabeled splits."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from functools import partial

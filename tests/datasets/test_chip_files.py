@@ -1,7 +1,5 @@
 """Folders and zip files of chips, ABCD, and buildings cut out of xBD: made-up copies of the layouts."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from pathlib import Path

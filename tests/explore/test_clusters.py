@@ -1,7 +1,5 @@
 """The PUPL inspector's service: what is in a cluster, what people decide, and what the next run gets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The job that proposes groups: what it learns from, what it stores, and that a cancelled or killed one leaves nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

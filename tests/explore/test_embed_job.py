@@ -1,7 +1,5 @@
 """UMAP of a run: kept, the same for a seed, stopped when asked, and new buildings placed among their like."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

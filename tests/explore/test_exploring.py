@@ -1,7 +1,5 @@
 """Positions and colors of dots, in the order of the map, without a browser."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

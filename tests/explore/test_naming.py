@@ -1,7 +1,5 @@
 """Proposed groups as people see them, and what comes of discovering, merging and dropping them, exports included."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The review queue: what comes first, what was reviewed stays away, and a review can be taken back."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

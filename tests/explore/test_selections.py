@@ -1,7 +1,5 @@
 """Selections with a name are saved, replaced, removed and put back; and written as files."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

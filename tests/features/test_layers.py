@@ -1,7 +1,5 @@
 """Features of named layers: one bank a view, missing views, and banks from files."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from typing import Any

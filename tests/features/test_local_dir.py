@@ -1,7 +1,5 @@
 """Networks of timm from a folder. What needs timm is skipped where it is not installed."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

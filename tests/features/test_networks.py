@@ -1,7 +1,5 @@
 """Frozen networks from weights files: the numbers of a plain forward pass, what is stored, and which files are refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping

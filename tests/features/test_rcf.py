@@ -1,7 +1,5 @@
 """Random-convolution features and augmented views."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

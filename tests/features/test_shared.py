@@ -1,7 +1,5 @@
 """Filters that are the same everywhere and hold no imagery."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

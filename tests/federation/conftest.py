@@ -1,7 +1,5 @@
 """Two agencies, made once a test run and copied."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What partners agree on: stored and read back the same, and nothing else accepted."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from typing import Any

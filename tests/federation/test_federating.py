@@ -1,7 +1,5 @@
 """What the Train screen asks of federations: classes that can be held, names that are free, addresses, the ledger, noise in words."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

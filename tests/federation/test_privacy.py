@@ -1,7 +1,5 @@
 """Noise: how much epsilon asks for, whom it hides, and that it can be made again by its owner alone."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import replace

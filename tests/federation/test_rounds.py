@@ -1,7 +1,5 @@
 """Rounds: equal to a plain loop of FedAwS, what is on the wire, who is late or refused, and what a kill changes."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import shutil

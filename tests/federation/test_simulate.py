@@ -1,7 +1,5 @@
 """Two projects from the command line to their maps: each gets a run with a score of every class."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """Made-up scenes: small GeoTIFFs written into the test's own folder."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Windows around footprints, the chips cut from them, and pictures of the ground around."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

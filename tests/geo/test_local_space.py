@@ -1,7 +1,5 @@
 """Pictures without a place on the Earth: what is taken, how two are laid over one another, outlines in pixels."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

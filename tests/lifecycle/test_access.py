@@ -1,7 +1,5 @@
 """The key behind the cookie: made once, the user's alone, the same at every start."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

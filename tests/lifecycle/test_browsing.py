@@ -1,7 +1,5 @@
 """The file picker: lists what is below its roots, and nothing else, whatever names and links ask for."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

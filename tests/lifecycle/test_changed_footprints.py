@@ -1,7 +1,5 @@
 """After footprints went or others came, nothing of a building stands at another one: no id, no score, no color."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

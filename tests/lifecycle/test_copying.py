@@ -1,7 +1,5 @@
 """A project is copied while people click in it."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Projects that are open are backed up once a day, without anybody waiting for it."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The check of a project finds what is damaged, missing or left over, and repairs what costs nobody anything."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """`pu-geo app`: its address is printed once it answers, and whatever asks for its end ends the server, too."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

@@ -1,7 +1,5 @@
 """Projects: found again by token, remembered, summed up."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """A project is restored: the newest good backup, and every newer label of the journal."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """Remove, replace, undo, reclaim: each kind leaves every listing, and comes back equal, rows and bytes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """Layers that are removed, replaced, brought back, moved and lost."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

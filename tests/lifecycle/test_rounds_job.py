@@ -1,7 +1,5 @@
 """A new post image: the same buildings, answers that wait for somebody to look again, and what changed."""
 
-from __future__ import annotations
-
 import csv
 from pathlib import Path
 from typing import Any

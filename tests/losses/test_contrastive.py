@@ -1,7 +1,5 @@
 """The contrastive losses of PUCL."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -3,8 +3,6 @@
 Two views of a chip differ by little: of a gap of .03 bfloat16 keeps 4 bits, and NoiSNCL, a root of it, lost its gradient.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from typing import Any

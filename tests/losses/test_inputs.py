@@ -1,7 +1,5 @@
 """Labels at the door of the losses: bools, or integers that are 0 or 1; all else is refused in words."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """The losses as `nn.Module`s: settings, what they print, their documentation, and the losses of a whole batch."""
 
-from __future__ import annotations
-
 import copy
 import doctest
 import inspect

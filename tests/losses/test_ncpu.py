@@ -1,7 +1,5 @@
 """NcPU against numbers by hand and golden values (converted: theirs has column 0 = damaged)."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

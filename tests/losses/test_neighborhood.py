@@ -1,7 +1,5 @@
 """The losses of NCL."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """uPU and nnPU against golden values and numbers by hand."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

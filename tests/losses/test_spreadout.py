@@ -1,7 +1,5 @@
 """FedAwS against golden numbers and numbers by hand; and whether its server really keeps classes from collapsing."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from functools import partial

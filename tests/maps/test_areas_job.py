@@ -1,7 +1,5 @@
 """Areas from a file into the project, and the tables of a damage map by area and by cell."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Damage types of a map: people's answers win, thresholds only rank, too few answers judge nothing, an audit counts what it heard."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

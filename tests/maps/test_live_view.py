@@ -1,7 +1,5 @@
 """The live view for QGIS says what an export of the same moment says."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from contextlib import closing

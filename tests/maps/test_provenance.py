@@ -1,7 +1,5 @@
 """What a damage map states about where its rows come from holds: the run, the area of interest, cells, duplicates."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

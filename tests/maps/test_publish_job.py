@@ -1,7 +1,5 @@
 """Versions of the damage map: whole, numbered, compared with the one before, and telling no more than the audit does."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os

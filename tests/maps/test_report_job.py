@@ -1,7 +1,5 @@
 """The report says what is known, in words that do not say more, and carries nothing that runs or calls home."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """The card of a run, safe to hand on whatever names the files had; what runs are called, and the table of them."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

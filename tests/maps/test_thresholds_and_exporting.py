@@ -1,7 +1,5 @@
 """The threshold of a run's map and what it flags; what is confirmed before a version is written is what it then says."""
 
-from __future__ import annotations
-
 import csv
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """Damage types and layers reach every export: safe columns, what decides them, counts by area, and an audit or that there is none."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sqlite3

@@ -1,7 +1,5 @@
 """The baselines: what they do beyond the contract of every method (test_contract.py)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What every method of the catalog must do. Each is trained once, evaluated after every epoch, and asked many questions."""
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sys

@@ -1,7 +1,5 @@
 """Every estimator: scikit-learn's conventions, what it refuses, and that its scores are those of a run of the app."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """FedAwS: one round against a loop of Algorithm 1, what a client may see, collapse, and Table 1's pattern."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """HeroCon: two views of a building of which one may be missing, several kinds of damage, and what people said of it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

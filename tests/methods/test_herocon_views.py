@@ -1,7 +1,5 @@
 """HeroCon with named views of which some are missing, and with several types of one building."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

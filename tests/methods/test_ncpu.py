@@ -1,7 +1,5 @@
 """NcPU on cached features: it learns, repeats itself, stops when told, and does not collapse where damage is rare."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The default method: two readings, the weight between them, and what it makes of clicks, views and models."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """PUCL with PUPL on cached features."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

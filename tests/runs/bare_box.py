@@ -1,8 +1,6 @@
 """Train where nothing can be imported but torch, torchvision, numpy, scipy, scikit-learn, safetensors and what these need, and no room
 of ours that a bare machine lacks."""
 
-from __future__ import annotations
-
 import re
 import sys
 from importlib import machinery, metadata

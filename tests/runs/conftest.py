@@ -1,7 +1,5 @@
 """Projects that trainings start from."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from model_parts import with_chips

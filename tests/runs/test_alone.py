@@ -1,7 +1,5 @@
 """A copy of a project is trained in on a bare machine, and its run is the one that would have been trained here."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tables of papers: rows on small made-up copies of the real layouts, kept outcomes, and what the table says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Feature sets and layers compared on the analyst's own clicks: which judge, what is learned from, and what is kept."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Two runs side by side, and feature sets and layers: on which buildings, by whose clicks, and what the result says."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Held-out clicks: nothing is learned from them, the same seed draws the same, and too many are refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

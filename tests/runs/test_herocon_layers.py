@@ -1,7 +1,5 @@
 """HeroCon learns from the layers of chips and of features, masks what a building lacks, and its model does so elsewhere."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a run starts from: types and grades that people gave, accepted clusters, chips that show something, as they stood."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from sqlite3 import Connection

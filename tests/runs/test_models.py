@@ -1,7 +1,5 @@
 """A trained model is whole in its two files, goes to another project in one, and is believed nothing on its way."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Runs, models, live ranking and pictures on a second set of features."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Evidence from place in the product: in a run's scores, kept without it beside them, shown, and never in an audit's design."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A run of a copy is taken as if it had been trained here; one of other chips or labels counts as from elsewhere."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import asdict

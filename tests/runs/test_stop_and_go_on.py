@@ -1,7 +1,5 @@
 """Trainings that stop and go on, by torchrun too: one run is stored, and a death ends it in words."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the Train screen asks for: held-out clicks, types, the start of a training; and models that are handed on."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """The sample event is made up, the same each time, and fit for the app's first hour."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One cluster of two worker processes for all tests here, which takes ten seconds to start; and none at all for most."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Chips, shifts, and scores of a model on a cluster: those of one process."""
 
-from __future__ import annotations
-
 import pytest
 from small_parts import job_of
 

@@ -1,7 +1,5 @@
 """Features on a cluster: those of one process by sha256, whoever is killed meanwhile."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

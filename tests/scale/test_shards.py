@@ -1,7 +1,5 @@
 """Shards: what is kept of them, what counts as finished, and which workers may do them."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import sys

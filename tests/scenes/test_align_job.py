@@ -1,7 +1,5 @@
 """The job that aligns a project, what it stores, and what chips make of it."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

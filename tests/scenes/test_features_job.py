@@ -1,7 +1,5 @@
 """The job that makes another set of features: of layers, of networks, of shared filters; and models that carry them elsewhere."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Footprints from a file, or squares in their place, into the project and onto its map; and the area that both are limited to."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

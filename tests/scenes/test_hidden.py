@@ -1,7 +1,5 @@
 """What clouds, missing data and borders hide is known from cutting the chips on, everywhere that it matters."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

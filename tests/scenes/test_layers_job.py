@@ -1,7 +1,5 @@
 """Layers beside pre and post, from real files: placed, scaled, shown, cut into chips; and files that cannot be one."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Callable

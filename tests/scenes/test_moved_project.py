@@ -1,7 +1,5 @@
 """A project and the files of its scenes, moved, renamed, copied, linked and replaced."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

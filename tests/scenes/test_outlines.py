@@ -1,7 +1,5 @@
 """The map's outlines: made when somebody asks, kept beside the map tiles, and never those of other footprints."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Whether the files of scenes are those that were added: what is read, when, and what is found."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whether a pair is usable, which chips are out of date, and what the map is told of the imagery."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import date

@@ -1,7 +1,5 @@
 """Scenes into a project: an xBD folder in one step, files of one name in several folders, the sample event with its radar."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

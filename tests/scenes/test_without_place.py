@@ -1,7 +1,5 @@
 """The whole way of a project without a place on the Earth: pictures, outlines in pixels, a map that says where it is not."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

@@ -1,7 +1,5 @@
 """A project that is made once and copied for each test, and an open one, for tests of what is written into it."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Layers of areas and the area of interest in the project file, and the styles that QGIS finds there."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import subprocess

@@ -1,7 +1,5 @@
 """Backups: whole, checked, few, and never made of a damaged database."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What people chose stays chosen: the run that is shown, thresholds with their origin, and settings of the screens."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a project stores: layers beside pre and post, the table of views of a chip set, and uploaded files."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from sqlite3 import Connection
 from typing import Any

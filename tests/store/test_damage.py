@@ -1,7 +1,5 @@
 """A project whose database is damaged: no click is acknowledged, and nothing ends in a traceback."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import sqlite3

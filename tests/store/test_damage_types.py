@@ -1,7 +1,5 @@
 """Grades of buildings and their scale; types of damage that a run may learn from answers, grades or an attribute."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The log of decisions, about clusters and discoveries too: the newest of a name counts, and nothing is lost."""
 
-from __future__ import annotations
-
 import sqlite3
 from dataclasses import replace
 from pathlib import Path

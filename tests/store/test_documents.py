@@ -1,7 +1,5 @@
 """A document shows every text as it is, in whatever place, and asks nobody for anything."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The event log: what is appended keeps its kind and time, and the curve of a training is that of its last beginning."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from pu_geo.store import events

@@ -1,7 +1,5 @@
 """The files of feature sets, and which one people chose."""
 
-from __future__ import annotations
-
 import errno
 import os
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The files of federations: written and read back, and what a crash leaves in a log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

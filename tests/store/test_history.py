@@ -1,7 +1,5 @@
 """A history on its way into an empty project: each event as it was, or words of what is wrong with it."""
 
-from __future__ import annotations
-
 from sqlite3 import Connection
 
 import pytest

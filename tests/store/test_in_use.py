@@ -1,7 +1,5 @@
 """Who has a project open: on a network disk one computer alone."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

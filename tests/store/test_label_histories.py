@@ -1,7 +1,5 @@
 """Random histories of labels: what is kept of the log in memory is what all of it says."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Sequence
 from contextlib import closing, suppress

@@ -1,7 +1,5 @@
 """The label log: append, replay, undo, redo, what a method may learn from it, and how far several analysts agree."""
 
-from __future__ import annotations
-
 from sqlite3 import Connection
 
 import numpy as np

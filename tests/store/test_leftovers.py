@@ -1,7 +1,5 @@
 """What a killed process left is removed once nobody works on it, and nothing else."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -1,7 +1,5 @@
 """Finished runs: what is stored, pinned and found again."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The project's GeoPackage: made, opened, refused, and losing nothing, footprints included: in = kept + repaired + dropped."""
 
-from __future__ import annotations
-
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace

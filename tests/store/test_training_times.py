@@ -1,7 +1,5 @@
 """How long trainings took on this machine, what that lets expect, and how it is written."""
 
-from __future__ import annotations
-
 import pytest
 
 from pu_geo.store import training_times

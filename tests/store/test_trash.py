@@ -1,7 +1,5 @@
 """What an open of a project does under `trash/`: it ends what was left half done, and takes nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Augmented views: geometry, colour, blur, and where their random numbers come from."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Backbones: their shapes and sizes, where their weights come from, and which weights files are refused."""
 
-from __future__ import annotations
-
 import math
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Looks at a training: when they are due, what they cost, and that nothing of them is left."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Mapping

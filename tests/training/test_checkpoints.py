@@ -1,7 +1,5 @@
 """States on disk: the newest whole one is read, damage is noticed, a full disk loses nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

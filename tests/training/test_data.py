@@ -1,7 +1,5 @@
 """What methods learn from: views, batches, and what people said."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Two processes that train together do what one does with the batch of both; measured against the same training in one process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path

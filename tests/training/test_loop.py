@@ -1,7 +1,5 @@
 """The outer loop: reports, the last good state, batches that do not fit into memory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Model files: one zip of two parts, and everything else is refused in words, unopened."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import json

@@ -1,7 +1,5 @@
 """What every network begins with, what a trained model does, and fused bfloat16 backbones: nearly the same embeddings."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

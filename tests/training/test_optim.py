@@ -1,7 +1,5 @@
 """LARS, the groups it spares, the table of optimisers, and the learning rate's rise and fall."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

@@ -1,7 +1,5 @@
 """A run: threads of torch, names of devices, and a cancel that is noticed in the middle of a batch."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace

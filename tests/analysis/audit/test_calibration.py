@@ -1,7 +1,5 @@
 """Chances of damage from an audit: monotone, inside their bounds, adding up, and refused where answers are too few."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

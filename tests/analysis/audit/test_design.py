@@ -1,7 +1,5 @@
 """Audits of a map: intervals worked by hand, censuses without width, loops that count the same, and honest coverage."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

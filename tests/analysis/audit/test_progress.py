@@ -1,7 +1,5 @@
 """Audits are fair samples, bounds hold as often as they say, and the stop rule is neither too early nor too late."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The verbs admit, join and serve, as far as they need no connection."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any

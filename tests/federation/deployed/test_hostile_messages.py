@@ -1,7 +1,5 @@
 """What an admitted member can send that is no message: it is refused in words, and the leader goes on."""
 
-from __future__ import annotations
-
 import io
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Two projects and three members as jobs, over TLS on loopback: the same numbers as in one process, also after kills."""
 
-from __future__ import annotations
-
 import signal
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Certificates, keys, and the two files that people pass on, hostile ones among them."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import stat

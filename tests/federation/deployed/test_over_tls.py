@@ -1,7 +1,5 @@
 """Leader and members in threads of one process, over TLS on loopback: what arrives, who is refused, and what a broken network does."""
 
-from __future__ import annotations
-
 import base64
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """Directions of edges, how they match, and neighbors that settle shifts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import cv2

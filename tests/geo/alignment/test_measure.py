@@ -1,7 +1,5 @@
 """Shifts between pre and post: known ones are found again, whatever else changed between the dates."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import cv2

@@ -1,7 +1,5 @@
 """The codebook, the side files, and the classes of other services."""
 
-from __future__ import annotations
-
 import csv
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every format written, read back by another program, and compared with what went in."""
 
-from __future__ import annotations
-
 import csv
 import json
 import math

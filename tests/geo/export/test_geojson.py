@@ -1,7 +1,5 @@
 """Damage maps as GeoJSON: they follow RFC 7946."""
 
-from __future__ import annotations
-
 import json
 import math
 from decimal import Decimal

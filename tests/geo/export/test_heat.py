@@ -1,7 +1,5 @@
 """The heat raster: counts by hand, nodata where nothing is known, and a layout that web readers like."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

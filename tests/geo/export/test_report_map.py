@@ -1,7 +1,5 @@
 """The map of a report: marks in their place and color, a scene under them, and what matters where buildings are many."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

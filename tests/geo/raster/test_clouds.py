@@ -1,7 +1,5 @@
 """Thick clouds are found, and nothing that only looks like one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

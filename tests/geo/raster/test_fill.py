@@ -1,7 +1,5 @@
 """Large parts in one constant color hold no data, whatever window is read, and nothing that only looks alike does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import cv2

@@ -1,7 +1,5 @@
 """Mosaics of layers: any number of bands, their own no data, one scaling, and memory that is counted by bands."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

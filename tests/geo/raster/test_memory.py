@@ -1,7 +1,5 @@
 """No scene makes a process that reads it ask for gigabytes: what would is refused in words, or read in pieces."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Reading scenes by window of the project grid, and the map tiles made of them."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Whether a file can be a scene, its description, and its place from a world file or xBD labels."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable

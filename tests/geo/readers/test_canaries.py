@@ -1,7 +1,5 @@
 """Hostile files that point at a server, at files elsewhere or out of their folder: none of it is contacted, read or written."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import subprocess

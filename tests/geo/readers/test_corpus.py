@@ -1,7 +1,5 @@
 """Every hostile, broken or odd file, given or made by chance, ends in an answer or one clear refusal; see test_canaries for what it must not reach."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Footprints out of shapefiles, FlatGeobuf, GeoParquet and CSV: the same table as from GeoJSON, or one clear refusal."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import struct

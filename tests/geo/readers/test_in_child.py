@@ -1,7 +1,5 @@
 """What comes back from the child is what its reader found, or why it refused, or how it ended."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -1,7 +1,5 @@
 """The area of interest: typed as a box or WKT in any system, refused with the numbers, and what it leaves out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

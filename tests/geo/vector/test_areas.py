@@ -1,7 +1,5 @@
 """Areas out of polygon files, regular cells, which building lies where, and the files with the figures."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Footprints out of GeoJSON and GeoPackage files, onto the project grid."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Callable

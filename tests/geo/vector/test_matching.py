@@ -1,7 +1,5 @@
 """A building is where it stands: sets in any order, under any ids, moved, split, joined, tiny."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Outlines for the map: in pixels of the grid, each building in one tile, the same bytes for the same buildings."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Several trainings read together; shares of clusters, the chips that stand for them, and how many there may be."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

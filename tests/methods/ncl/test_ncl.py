@@ -1,7 +1,5 @@
 """NCL: it ranks, finds kinds that nobody named, remembers, and copes with a single known class."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 
