@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pu_geo.answers import labeling
-from pu_geo.explore import coloring, exploring
+from pu_geo.explore import coloring, umap_picture
 from pu_geo.runs import training
 from pu_geo.store import chosen as choices
 from pu_geo.store import run_names
@@ -54,8 +54,8 @@ with line:
     umap_panel.draw_notes(layout, run_id)
 state = queue_panel.place_of_state(line)
 
-kind, v = exploring.projection_of(layout, run_id, exploring.wanted_projection(layout))
-made = exploring.picture(layout, run_id) if kind == "UMAP" else None
+kind, v = umap_picture.projection_of(layout, run_id, umap_picture.wanted_projection(layout))
+made = umap_picture.picture(layout, run_id) if kind == "UMAP" else None
 event = labeling.newest_event(layout)
 color = coloring.coloring(layout, run_id, by) or coloring.Coloring("label", offered["label"], "labels")
 if color.waits_for:

@@ -17,7 +17,7 @@ Kind = Literal["exploit", "explore", "audit"]
 Floats = NDArray[np.floating]
 LEAST_GAP_M = 80.0
 """Explored buildings are at least so far from each other and from the queue before: neighbors add little that is new."""
-N_CANDIDATES = 800  # unanswered chips that exploring compares, half of them those with the highest scores
+N_CANDIDATES = 800  # unanswered chips that umap_picture compares, half of them those with the highest scores
 N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
 
 
@@ -132,7 +132,7 @@ def next_queue(
         state: see `QueueState`.
         mix: shares of the three kinds.
         n: how many; fewer come back where fewer are left.
-        seed: of the audit, if it begins here, and of which chips exploring compares.
+        seed: of the audit, if it begins here, and of which chips umap_picture compares.
 
     Raises:
         ShapeError: if an array has another length than the state.

@@ -12,7 +12,7 @@ from pu_geo.answers import labeling
 from pu_geo.cli.drawn import draw
 from pu_geo.cli.run import Analyst, Json, Project, RunId, Screen, in_brackets, repeated, run_job, show
 from pu_geo.errors import PuGeoError
-from pu_geo.explore import discovering, exploring, neighbors, outliers
+from pu_geo.explore import discovering, neighbors, outliers, umap_picture
 from pu_geo.explore.actions import Discover, FindOutliers, Umap
 from pu_geo.explore.discovering import Group
 from pu_geo.lifecycle import projects
@@ -66,8 +66,8 @@ def label_errors(
 @draw(screen, "umap", Umap, "joplin.pugeo", "joplin.pugeo --n-neighbors 50 --metric cosine --densmap")
 def _umap_words(layout: Layout, result: Mapping[str, Any]) -> str:
     lines = [f"{result['n']} buildings, {result['n_new']} new ones. {result['words']}", str(result["note"])]
-    made = exploring.picture(layout, str(result["run_id"]))
-    warning = exploring.SUPERVISED if made is not None and made.settings.supervised else ""
+    made = umap_picture.picture(layout, str(result["run_id"]))
+    warning = umap_picture.SUPERVISED if made is not None and made.settings.supervised else ""
     return "\n".join(filter(None, [*lines, warning]))
 
 

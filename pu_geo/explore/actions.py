@@ -8,7 +8,7 @@ from typing import Any
 
 from pu_geo.errors import ProjectError
 from pu_geo.explore import discovering
-from pu_geo.explore.exploring import UmapSettings
+from pu_geo.explore.umap_picture import UmapSettings
 from pu_geo.jobs.actions import Action, OfRun
 from pu_geo.jobs.tasks import Task
 from pu_geo.methods.settings import setting
@@ -23,7 +23,7 @@ class Umap(UmapSettings, OfRun):
         In Python the positions, float32 [N, 2], in the order of the run's `building_ids`.
     """
 
-    task = Task("pu_geo.explore.embed_job:embed", "UMAP", screen="explore", needs_torch=True, panel="umap")
+    task = Task("pu_geo.explore.umap_picture_job:embed", "UMAP", screen="explore", needs_torch=True, panel="umap")
 
     def __post_init__(self) -> None:
         OfRun.__post_init__(self)

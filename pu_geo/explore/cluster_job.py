@@ -6,7 +6,7 @@ import numpy as np
 
 from pu_geo.analysis import clustering, pupl
 from pu_geo.errors import TrainingError
-from pu_geo.explore.exploring import embeddings_of
+from pu_geo.explore.umap_picture import embeddings_of
 from pu_geo.records import Bools, Facts, Singles
 from pu_geo.store import labels, runs, store
 from pu_geo.store.job import Job

@@ -14,7 +14,7 @@ from pu_geo.analysis import estimates, inspecting, ranker
 from pu_geo.answers import ranking
 from pu_geo.assessment import auditing
 from pu_geo.errors import ProjectError
-from pu_geo.explore.exploring import embeddings_of
+from pu_geo.explore.umap_picture import embeddings_of
 from pu_geo.records import Facts, Ints, PUSet, Singles
 from pu_geo.runs.training import to_learn_from
 from pu_geo.store import contents, decisions, feature_sets, labels, pseudo_positives, run_names, runs, store

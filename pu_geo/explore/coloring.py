@@ -17,7 +17,7 @@ import shapely
 
 from pu_geo import wording
 from pu_geo.answers import ranking
-from pu_geo.explore.exploring import is_run
+from pu_geo.explore.umap_picture import is_run
 from pu_geo.records import Floats, Singles
 from pu_geo.store import areas, contents, decisions, discoveries, labels, population, runs, store
 from pu_geo.store.chosen import threshold

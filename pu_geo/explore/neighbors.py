@@ -12,7 +12,7 @@ import numpy as np
 from pu_geo.analysis import neighbors
 from pu_geo.answers import labeling
 from pu_geo.errors import ProjectError
-from pu_geo.explore.exploring import embeddings_of
+from pu_geo.explore.umap_picture import embeddings_of
 from pu_geo.records import LabelOp, Singles, rows_of
 from pu_geo.store import chosen as choices
 from pu_geo.store import labels, runs, store

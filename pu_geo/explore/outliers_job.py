@@ -9,8 +9,8 @@ import numpy as np
 import shapely
 
 from pu_geo.analysis import assessability, neighbors, outliers
-from pu_geo.explore.exploring import embeddings_of
 from pu_geo.explore.outliers import Suspect
+from pu_geo.explore.umap_picture import embeddings_of
 from pu_geo.geo.vector.matching import overlaps
 from pu_geo.records import Facts, Ints, Singles
 from pu_geo.store import contents, labels, runs, store

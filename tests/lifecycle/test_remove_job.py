@@ -24,7 +24,7 @@ from small_parts import add_chips, add_run, answer, in_tiers, job_of, op_of, squ
 
 from pu_geo import jobs
 from pu_geo.errors import ImageryError, JobError, ProjectError
-from pu_geo.explore import exploring
+from pu_geo.explore import umap_picture
 from pu_geo.lifecycle import doctor_job, projects, removing
 from pu_geo.lifecycle import remove_job as task
 from pu_geo.lifecycle.copying import copy_project
@@ -397,9 +397,9 @@ def test_a_run_whose_chips_or_footprints_were_removed_says_so_and_keeps_its_labe
     remove(project, "chips", "set")
     assert warned()
     with pytest.raises(ProjectError, match="The chips set were removed"):
-        exploring.chip_pictures(project, "r-1", ["b1"])
+        umap_picture.chip_pictures(project, "r-1", ["b1"])
     removing.undo(project, "ann")
-    assert len(exploring.chip_pictures(project, "r-1", ["b1"])) == 1
+    assert len(umap_picture.chip_pictures(project, "r-1", ["b1"])) == 1
     remove(project, "footprints", json.dumps(["b1"]))
     assert run_card.card(project, "r-1")["labels"] == known
     assert store.call(project, labels.current_labels) == {"b2": "positive"}

@@ -17,7 +17,7 @@ from safetensors.numpy import load, save, save_file
 from small_parts import add_chips, facts_of, job_of, small_project, table_of
 
 from pu_geo.errors import JobCancelled, ModelError, ProjectError, PuGeoError
-from pu_geo.explore.embed_job import embed_again
+from pu_geo.explore.umap_picture_job import embed_again
 from pu_geo.features.bank import fingerprint
 from pu_geo.features.shared import SharedBank
 from pu_geo.maps import run_card

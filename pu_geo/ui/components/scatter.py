@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pu_geo.explore import exploring
+from pu_geo.explore import umap_picture
 from pu_geo.explore.coloring import Coloring, values_for_browser
 from pu_geo.store.layout import Layout
 
@@ -28,7 +28,7 @@ class Scatter:
     """A run's buildings in the plane.
 
     Attributes:
-        kind, v: see `exploring.projection_of`.
+        kind, v: see `umap_picture.projection_of`.
         title: what the picture is called, where that is more than its kind.
         selected: buildings that are selected to begin with, or once `load` is another one.
         load: changes where `selected` shall replace what is selected in the browser.
@@ -36,7 +36,7 @@ class Scatter:
     """
 
     run_id: str
-    kind: exploring.Kind
+    kind: umap_picture.Kind
     v: str
     coloring: Coloring
     title: str = ""
@@ -90,8 +90,8 @@ def dots(layout: Layout, run_id: str, what: str, by: str) -> bytes | None:
         return None
     if what == "color":
         return values_for_browser(layout, run_id, by)
-    kind: exploring.Kind | None = {"pca": "PCA", "umap": "UMAP"}.get(what)  # type: ignore[assignment]
-    return None if kind is None else exploring.positions_for_browser(layout, run_id, kind)
+    kind: umap_picture.Kind | None = {"pca": "PCA", "umap": "UMAP"}.get(what)  # type: ignore[assignment]
+    return None if kind is None else umap_picture.positions_for_browser(layout, run_id, kind)
 
 
 # Sets of buildings as they travel: ascending places in the footprint file, as steps in base 36

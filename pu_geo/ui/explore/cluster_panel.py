@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pu_geo import jobs
 from pu_geo.explore import actions as cluster_actions
-from pu_geo.explore import clusters, exploring
+from pu_geo.explore import clusters, umap_picture
 from pu_geo.explore.clusters import Cluster, Inspected
 from pu_geo.jobs.actions import limits
 from pu_geo.store.layout import Layout
@@ -161,7 +161,7 @@ def _one(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> None
     for title, each in zip(texts.EXAMPLES, (rows.center, rows.border, rows.highest), strict=True):
         st.caption(title)
         ids = [found.ids[row] for row in each]
-        st.image(exploring.chip_pictures(layout, run_id, ids), width=_CHIP_PX)
+        st.image(umap_picture.chip_pictures(layout, run_id, ids), width=_CHIP_PX)
 
 
 def _buttons(layout: Layout, run_id: str, found: Inspected, chosen: Cluster) -> None:

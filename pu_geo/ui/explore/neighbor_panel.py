@@ -8,7 +8,7 @@ from functools import partial
 import streamlit as st
 
 from pu_geo.answers import labeling
-from pu_geo.explore import exploring, neighbors
+from pu_geo.explore import neighbors, umap_picture
 from pu_geo.explore.neighbors import Alike
 from pu_geo.records import Label
 from pu_geo.store.layout import Layout
@@ -46,7 +46,7 @@ def draw(layout: Layout, run_id: str, selected_ids: Sequence[str]) -> None:
         st.markdown(texts.MOST_SIMILAR.format(n=len(found), what=what))
         _buttons(layout, found)
         if found:
-            pictures = exploring.chip_pictures(layout, run_id, [each.building_id for each in found])
+            pictures = umap_picture.chip_pictures(layout, run_id, [each.building_id for each in found])
             words = [f"{each.cosine:.2f} | {each.score:.2f} {_SIGNS.get(each.label, '')}".rstrip() for each in found]
             st.image(pictures, width=_CHIP_PX, caption=words)
             st.caption(texts.SIMILAR_NOTE)

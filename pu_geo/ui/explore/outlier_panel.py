@@ -6,7 +6,7 @@ import streamlit as st
 
 from pu_geo import jobs
 from pu_geo.answers import labeling
-from pu_geo.explore import exploring, outliers
+from pu_geo.explore import outliers, umap_picture
 from pu_geo.explore.actions import FindOutliers
 from pu_geo.explore.outliers import Suspect
 from pu_geo.records import Label
@@ -68,7 +68,7 @@ def _one(layout: Layout, run_id: str, found: list[Suspect]) -> None:
     with st.container(border=True):
         st.markdown(texts.ONE_OF.format(title=_TITLES[suspect.why], place=place + 1, n=len(found)))
         frame.caption(suspect.words)
-        pictures = exploring.chip_pictures(layout, run_id, suspect.building_ids)
+        pictures = umap_picture.chip_pictures(layout, run_id, suspect.building_ids)
         labels: list[Label] = [answers.get(building, "cleared") for building in suspect.building_ids]
         st.image(
             pictures, width=_CHIP_PX,

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from pu_geo import jobs
-from pu_geo.explore import discovering, exploring
+from pu_geo.explore import discovering, umap_picture
 from pu_geo.explore.actions import Discover
 from pu_geo.explore.discovering import Group, Proposal
 from pu_geo.jobs.actions import limits
@@ -147,7 +147,7 @@ def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
             st.button(texts.DROP, icon=":material/close:", key=f"drop-{key}", help=texts.DROP_HELP, on_click=drop)
         st.caption(_facts_words(group))
         if group.central:
-            pictures = exploring.pictures_of(layout, found.facts["chip_set"], group.central[:N_CHIPS])
+            pictures = umap_picture.pictures_of(layout, found.facts["chip_set"], group.central[:N_CHIPS])
             st.image(pictures, width=CHIP_PX)
         else:
             st.caption(texts.ALL_ANSWERED)

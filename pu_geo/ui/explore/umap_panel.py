@@ -8,8 +8,8 @@ from typing import Any
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from pu_geo.explore import exploring
-from pu_geo.explore.exploring import UmapSettings
+from pu_geo.explore import umap_picture
+from pu_geo.explore.umap_picture import UmapSettings
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import chosen, job_card
@@ -18,14 +18,14 @@ from pu_geo.ui.explore import texts
 
 def draw_switch(layout: Layout, run_id: str) -> None:
     """Draw the switch between PCA and UMAP, and the settings of the UMAP."""
-    job = exploring.umap_job(layout, run_id)
-    is_there = exploring.picture(layout, run_id) is not None or (job is not None and job.is_active)
+    job = umap_picture.umap_job(layout, run_id)
+    is_there = umap_picture.picture(layout, run_id) is not None or (job is not None and job.is_active)
 
-    def switch(wanted: exploring.Kind | None) -> None:
+    def switch(wanted: umap_picture.Kind | None) -> None:
         if wanted:
-            exploring.choose_projection(layout, run_id, wanted)
+            umap_picture.choose_projection(layout, run_id, wanted)
 
-    shown = exploring.wanted_projection(layout) if is_there else "PCA"
+    shown = umap_picture.wanted_projection(layout) if is_there else "PCA"
     st.segmented_control(
         texts.PROJECTION, ("PCA", "UMAP"), label_visibility="collapsed", **chosen.shows("explore-projection", shown, switch)
     )
@@ -35,17 +35,17 @@ def draw_switch(layout: Layout, run_id: str) -> None:
 
 def draw_notes(layout: Layout, run_id: str) -> None:
     """Draw what made the UMAP that is shown, and the button that places new buildings in it."""
-    made = exploring.picture(layout, run_id)
-    if made is None or exploring.wanted_projection(layout) != "UMAP":
+    made = umap_picture.picture(layout, run_id)
+    if made is None or umap_picture.wanted_projection(layout) != "UMAP":
         return
-    n_new, job = exploring.n_unplaced(layout, run_id), exploring.umap_job(layout, run_id)
+    n_new, job = umap_picture.n_unplaced(layout, run_id), umap_picture.umap_job(layout, run_id)
     if n_new and not (job and job.is_active):
         frame.press(
-            texts.place(n_new), lambda: exploring.start_umap(layout, run_id), key="umap-place", help=texts.PLACE_HELP
+            texts.place(n_new), lambda: umap_picture.start_umap(layout, run_id), key="umap-place", help=texts.PLACE_HELP
         )
     st.caption(frame.plain(made.words), width="content")
     if made.labels:
-        st.caption(f":orange[:material/warning: {exploring.SUPERVISED}]", width="content")
+        st.caption(f":orange[:material/warning: {umap_picture.SUPERVISED}]", width="content")
     if made.note and not n_new:
         st.caption(frame.plain(made.note), width="content")
 
@@ -56,7 +56,7 @@ def draw_job(layout: Layout, run_id: str, state: DeltaGenerator) -> None:
     Args:
         state: a place that has its room whether a line stands there or not; here is below the view, which must not move.
     """
-    job = exploring.umap_job(layout, run_id)
+    job = umap_picture.umap_job(layout, run_id)
     if job is not None and job.state != "done":
         state.caption(texts.UMAP_GOES_ON if job.is_active else texts.UMAP_ENDED)
         job_card.watch(layout, "umap", only=lambda each: each.args.get("run_id") == run_id)
@@ -64,16 +64,16 @@ def draw_job(layout: Layout, run_id: str, state: DeltaGenerator) -> None:
 
 def _settings(layout: Layout, run_id: str) -> None:
     """Draw a field for each setting, as people left them; a change is stored, and counts for the next UMAP."""
-    found = exploring.umap_settings(layout, run_id)
+    found = umap_picture.umap_settings(layout, run_id)
     for item in fields(UmapSettings):
         _setting(layout, run_id, found, item)
     if found.supervised:
-        st.caption(f":orange[{exploring.SUPERVISED}]")
-    job, made = exploring.umap_job(layout, run_id), exploring.picture(layout, run_id)
+        st.caption(f":orange[{umap_picture.SUPERVISED}]")
+    job, made = umap_picture.umap_job(layout, run_id), umap_picture.picture(layout, run_id)
 
     def compute() -> None:
-        exploring.start_umap(layout, run_id, exploring.umap_settings(layout, run_id))  # as a change just now left them
-        exploring.choose_projection(layout, run_id, "UMAP")
+        umap_picture.start_umap(layout, run_id, umap_picture.umap_settings(layout, run_id))  # as a change just now left them
+        umap_picture.choose_projection(layout, run_id, "UMAP")
 
     frame.press(
         texts.COMPUTE_AGAIN if made else texts.COMPUTE,
@@ -89,8 +89,8 @@ def _setting(layout: Layout, run_id: str, found: UmapSettings, item: Field[Any])
     value, label = getattr(found, name), texts.SETTING_NAMES[name]
 
     def change(wanted: Any) -> None:
-        now = exploring.umap_settings(layout, run_id)  # one message of the browser may change two fields
-        exploring.choose_umap_settings(layout, replace(now, **{name: wanted}))
+        now = umap_picture.umap_settings(layout, run_id)  # one message of the browser may change two fields
+        umap_picture.choose_umap_settings(layout, replace(now, **{name: wanted}))
 
     look = {"help": meta["help"], **chosen.shows(f"umap-{name}", value, change)}
     if meta["choices"]:

@@ -11,7 +11,7 @@ import streamlit as st
 
 from pu_geo import wording
 from pu_geo.assessment import auditing
-from pu_geo.explore import exploring
+from pu_geo.explore import umap_picture
 from pu_geo.maps import run_card
 from pu_geo.methods import catalog
 from pu_geo.records import RunFacts
@@ -175,7 +175,7 @@ def _draw_disagreement(layout: Layout, found: Comparison) -> None:
 def _chips(layout: Layout, run: RunFacts, title: str, rows: Sequence[Disagreement]) -> None:
     st.caption(f"{title}{'' if rows else texts.NOWHERE}")
     if rows:
-        pictures = exploring.chip_pictures(layout, run.run_id, [row.building_id for row in rows])
+        pictures = umap_picture.chip_pictures(layout, run.run_id, [row.building_id for row in rows])
         captions = [f"{row.places[0]:,} | {row.places[1]:,}{' +' if row.label == 'positive' else ''}" for row in rows]
         st.image(pictures, width=_CHIP_PX, caption=captions)
 

@@ -9,7 +9,7 @@ from small_parts import small_grid
 
 from pu_geo.answers.queueing import StoredQueue
 from pu_geo.errors import PuGeoError
-from pu_geo.explore import exploring
+from pu_geo.explore import umap_picture
 from pu_geo.explore.coloring import Coloring
 from pu_geo.maps.damage_types import TypesOnMap
 from pu_geo.scenes.image_quality import ImageQuality
@@ -186,7 +186,7 @@ def test_a_selection_that_makes_no_sense_leaves_the_one_before(monkeypatch: pyte
 
 
 def test_the_route_asks_for_positions_or_colors_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exploring, "positions_for_browser", lambda layout, run_id, kind: f"{run_id} {kind}".encode())
+    monkeypatch.setattr(umap_picture, "positions_for_browser", lambda layout, run_id, kind: f"{run_id} {kind}".encode())
     monkeypatch.setattr(scatter, "values_for_browser", lambda layout, run_id, by: f"{run_id} {by}".encode())
     assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "pca", "") == b"run-1 PCA"
     assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "umap", "") == b"run-1 UMAP"

@@ -13,9 +13,9 @@ from streamlit.testing.v1 import AppTest
 from type_parts import IDS, KEPT, discovered
 
 from pu_geo.errors import TrainingError
-from pu_geo.explore import clusters, discovering, exploring, outliers
-from pu_geo.explore.exploring import Picture, UmapSettings
+from pu_geo.explore import clusters, discovering, outliers, umap_picture
 from pu_geo.explore.outliers import Suspect
+from pu_geo.explore.umap_picture import Picture, UmapSettings
 from pu_geo.jobs import worker
 from pu_geo.store import labels, store
 from pu_geo.store.layout import Layout, write_array
@@ -170,13 +170,13 @@ def test_umap_is_made_on_demand_and_as_it_was_set(explored: Layout, started: Sta
     switch(app, "UMAP")
     assert started == [("embed", {"run_id": RUN, "settings": USUAL})]
     app = show("explore", explored)
-    assert exploring.SUPERVISED not in words(app)
+    assert umap_picture.SUPERVISED not in words(app)
     for name, value in (("n_neighbors", 40), ("min_dist", 0.5)):  # changed in one message, both are kept
         app.number_input(key=f"umap-{name}").set_value(value)
     app.selectbox(key="umap-metric").set_value("cosine").run()
     for name in ("densmap", "supervised"):
         app.toggle(key=f"umap-{name}").set_value(True).run()
-    assert exploring.SUPERVISED in words(app), "before it is computed"
+    assert umap_picture.SUPERVISED in words(app), "before it is computed"
     app = show("explore", explored)
     assert app.number_input(key="umap-n_neighbors").value == 40, "the settings are the project's, not the session's"
     press(app, "umap-start")
@@ -188,13 +188,13 @@ def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Lay
     labels = {"at_event": 3, "n_positive": 1200, "n_not_damaged": 2}
     made = Picture(UmapSettings(n_neighbors=50, densmap=True, supervised=True), labels, "set", [])
     write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
-    exploring.store_picture(explored, RUN, made, np.zeros((0, 2), np.float32))
-    assert exploring.picture(explored, RUN) == made
+    umap_picture.store_picture(explored, RUN, made, np.zeros((0, 2), np.float32))
+    assert umap_picture.picture(explored, RUN) == made
     assert made.title == "Supervised densMAP"
     app = show("explore", explored)
     told = "UMAP: 50 neighbors, least distance 0.1, euclidean, densMAP, supervised by labels (1,200 damaged, 2 not damaged)."
     assert told in plain(app)
-    assert exploring.SUPERVISED in words(app)
+    assert umap_picture.SUPERVISED in words(app)
     assert app.number_input(key="umap-n_neighbors").value == 50
     press(app, "umap-start")
     assert started[0][1]["settings"] == USUAL | {"n_neighbors": 50, "densmap": True, "supervised": True}

@@ -14,9 +14,9 @@ from model_parts import job_of, trained, with_chips
 from small_parts import add_chips, add_run, click, facts_of, small_project, table_of
 
 from pu_geo.errors import JobCancelled, ModelError, TrainingError
-from pu_geo.explore import exploring
-from pu_geo.explore.embed_job import embed, embed_again
-from pu_geo.explore.exploring import UmapSettings
+from pu_geo.explore import umap_picture
+from pu_geo.explore.umap_picture import UmapSettings
+from pu_geo.explore.umap_picture_job import embed, embed_again
 from pu_geo.features import rcf
 from pu_geo.runs import train_job as train_task
 from pu_geo.store import contents, runs, store
@@ -64,7 +64,7 @@ def test_a_picture_is_kept_and_the_same_for_its_settings(ranked: tuple[Layout, s
     assert not np.array_equal(second, first)
     embed(job_of(layout, "four"), run_id=run_id)  # as "Place new buildings" does
     assert path.stat().st_mtime_ns == stamp
-    made = exploring.picture(layout, run_id)
+    made = umap_picture.picture(layout, run_id)
     assert asdict(made.settings) == other
     assert made.words == "UMAP: 5 neighbors, least distance 0.1, cosine, densMAP, seed 5."
     embed(job_of(layout, "five"), run_id=run_id, settings={})
@@ -121,10 +121,10 @@ def test_stops_when_asked_and_leaves_what_was_there(ranked: tuple[Layout, str], 
     assert len(said) == 3
     assert not (layout.run(run_id) / "umap.npy").exists()
     embed(job_of(layout, "two"), run_id=run_id)
-    before = exploring.picture(layout, run_id)
+    before = umap_picture.picture(layout, run_id)
     with pytest.raises(JobCancelled):
         embed(job, run_id=run_id, settings=asdict(UmapSettings(seed=5)))
-    assert exploring.picture(layout, run_id) == before
+    assert umap_picture.picture(layout, run_id) == before
 
 
 @pytest.mark.parametrize("file", ["umap.npy", "umap.json"])
@@ -139,12 +139,12 @@ def test_ended_amid_writing_it_leaves_no_picture_of_other_facts(
             raise KeyboardInterrupt
         write_array(path, np.asarray(values)) if path.suffix == ".npy" else write_json(path, values)
 
-    monkeypatch.setattr("pu_geo.explore.embed_job.write_array", ends)
-    monkeypatch.setattr(exploring, "write_array", ends)
-    monkeypatch.setattr(exploring, "write_json", ends)
+    monkeypatch.setattr("pu_geo.explore.umap_picture_job.write_array", ends)
+    monkeypatch.setattr(umap_picture, "write_array", ends)
+    monkeypatch.setattr(umap_picture, "write_json", ends)
     with pytest.raises(KeyboardInterrupt):
         embed(job_of(layout, "two"), run_id=run_id, settings=asdict(UmapSettings(seed=6)))
-    assert exploring.picture(layout, run_id) is None
+    assert umap_picture.picture(layout, run_id) is None
 
 
 @pytest.mark.parametrize("method", ["ranker", "pucl"])
@@ -152,14 +152,14 @@ def test_new_buildings_lie_with_those_that_look_alike(layout: Layout, method: st
     run_id = str(train_task.rank(job_of(layout, "rank"))["run_id"]) if method == "ranker" else trained(layout, method)
     embed(job_of(layout, "one"), run_id=run_id)
     with_newer_chips(layout)
-    assert exploring.n_unplaced(layout, run_id) == 2
+    assert umap_picture.n_unplaced(layout, run_id) == 2
     done = embed(job_of(layout, "two"), run_id=run_id)
     assert (done["n_new"], done["note"]) == (2, "")
-    assert exploring.picture(layout, run_id).new_ids == ["new0", "new1"]
+    assert umap_picture.picture(layout, run_id).new_ids == ["new0", "new1"]
     known = np.asarray(runs.array(layout, run_id, "umap"))
     placed = np.load(layout.run(run_id) / "umap_new.npy")
     np.testing.assert_allclose(placed, known[:2], atol=0.05)  # the same pictures as b0 and b1
-    assert exploring.n_unplaced(layout, run_id) == 0
+    assert umap_picture.n_unplaced(layout, run_id) == 0
 
 
 def test_says_why_new_buildings_cannot_be_placed(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,8 +168,8 @@ def test_says_why_new_buildings_cannot_be_placed(layout: Layout, monkeypatch: py
     done = embed(job_of(layout, "one"), run_id=run_id)
     assert done["n_new"] == 0
     assert "2 new buildings are not shown" in str(done["note"])
-    assert exploring.n_unplaced(layout, run_id) == 0  # asking again would not help
-    assert exploring.picture(layout, run_id).note == done["note"]
+    assert umap_picture.n_unplaced(layout, run_id) == 0  # asking again would not help
+    assert umap_picture.picture(layout, run_id).note == done["note"]
     settings = rcf.RcfSettings(n_filters=8)
     other = rcf.RcfBank.fit(np.load(layout.chips("set"))[::-1].copy(), torch.Generator().manual_seed(9), settings)
     np.savez(layout.filters("set"), allow_pickle=False, **other.state())

@@ -13,7 +13,7 @@ from type_parts import name_types
 
 from pu_geo.analysis import projection
 from pu_geo.answers import ranking
-from pu_geo.explore import coloring, exploring
+from pu_geo.explore import coloring, umap_picture
 from pu_geo.scenes import image_quality, preparation
 from pu_geo.store import alignment, areas, chosen, contents, discoveries, runs, store
 from pu_geo.store.alignment import Alignment
@@ -40,7 +40,7 @@ def read(sent: bytes | None, columns: int = 1) -> np.ndarray:
 
 
 def test_positions_come_in_the_order_of_the_map_and_are_missing_where_the_run_has_no_building(explored: Layout) -> None:
-    sent = read(exploring.positions_for_browser(explored, RUN, "PCA"), 2)
+    sent = read(umap_picture.positions_for_browser(explored, RUN, "PCA"), 2)
     pca = projection.pca_2d(runs.array(explored, RUN, "embeddings"))
     assert sent.shape == (20, 2)
     assert np.isnan(sent[:3]).all()
@@ -49,25 +49,25 @@ def test_positions_come_in_the_order_of_the_map_and_are_missing_where_the_run_ha
     assert np.isnan(found.values[:3]).all()
     assert np.array_equal(found.values[3:], (np.arange(len(KNOWN)) % 2)[::-1])
     assert found.names[1] == "cluster of the damaged"
-    assert exploring.positions_for_browser(explored, "../secrets", "PCA") is None
+    assert umap_picture.positions_for_browser(explored, "../secrets", "PCA") is None
     assert coloring.values_for_browser(explored, "ranker-2", "size") is None
     assert coloring.values_for_browser(explored, RUN, "attribute:nothing") is None
     assert coloring.values_for_browser(explored, RUN, "label") is None, "the browser knows labels already"
 
 
 def test_umap_takes_the_place_of_pca_and_places_buildings_that_came_later(explored: Layout) -> None:
-    kind, v = exploring.projection_of(explored, RUN)
+    kind, v = umap_picture.projection_of(explored, RUN)
     assert kind == "PCA"
-    assert exploring.positions_for_browser(explored, RUN, "UMAP") is None
+    assert umap_picture.positions_for_browser(explored, RUN, "UMAP") is None
     laid_out = np.random.default_rng(1).normal(size=(len(KNOWN), 2)).astype(np.float32)
     write_array(explored.run(RUN) / "umap.npy", laid_out)
-    now = exploring.projection_of(explored, RUN)
+    now = umap_picture.projection_of(explored, RUN)
     assert now[0] == "UMAP"
     assert now[1] != v
-    assert np.array_equal(read(exploring.positions_for_browser(explored, RUN, "UMAP"), 2)[3:], laid_out[::-1])
+    assert np.array_equal(read(umap_picture.positions_for_browser(explored, RUN, "UMAP"), 2)[3:], laid_out[::-1])
     write_array(explored.run(RUN) / "umap_new.npy", np.array([[1, 2], [3, 4], [5, 6]], np.float32))
     write_json(explored.run(RUN) / "umap.json", {"new_ids": ["b2", "gone", "b0"], "note": ""})
-    sent = read(exploring.positions_for_browser(explored, RUN, "UMAP"), 2)
+    sent = read(umap_picture.positions_for_browser(explored, RUN, "UMAP"), 2)
     assert sent[[0, 2]].tolist() == [[5, 6], [1, 2]]
     assert np.isnan(sent[1]).all()
     assert np.array_equal(sent[3:], laid_out[::-1])
@@ -117,13 +117,13 @@ def test_groups_of_a_discovery_are_colored_as_people_merged_and_dropped_them(exp
 def test_positions_and_colors_are_asked_for_again_when_footprints_came(explored: Layout, has_umap: bool) -> None:
     if has_umap:
         write_array(explored.run(RUN) / "umap.npy", np.zeros((len(KNOWN), 2), np.float32))
-    before = exploring.projection_of(explored, RUN)
+    before = umap_picture.projection_of(explored, RUN)
     assert len(coloring.coloring(explored, RUN, "attribute:damage").values) == 20
     store.call(explored, contents.add_footprints, square_table(22))
-    after = exploring.projection_of(explored, RUN)
+    after = umap_picture.projection_of(explored, RUN)
     assert after[0] == before[0]
     assert after[1] != before[1]
-    assert len(read(exploring.positions_for_browser(explored, RUN, after[0]), 2)) == 22
+    assert len(read(umap_picture.positions_for_browser(explored, RUN, after[0]), 2)) == 22
     assert len(coloring.coloring(explored, RUN, "attribute:damage").values) == 22
 
 
@@ -218,8 +218,8 @@ def align(layout: Layout, dx_m: float, quality: float) -> None:
 
 
 def test_they_show_the_ground_at_the_buildings_place_pre_above_post(pictured: Layout) -> None:
-    first, far = exploring.pictures_of(pictured, "any", ["b0", "b19"])
-    side = exploring.GROUND_PX
+    first, far = umap_picture.pictures_of(pictured, "any", ["b0", "b19"])
+    side = umap_picture.GROUND_PX
     assert first.shape == (2 * side, side, 3)
     middle = side // 2 + side // 8  # between outline and border
     assert first[middle, middle].tolist() == pytest.approx([60] * 3, abs=2), "columns 20 to 36 are on the first tile"
@@ -231,8 +231,8 @@ def test_pre_is_moved_where_it_was_aligned(pictured: Layout) -> None:
     assert image_quality.pre_shifts_px(pictured, grid) is None
     align(pictured, -150.0, 0.9)  # pre must move 300 columns to the left: it is cut 300 further right
     assert image_quality.pre_shifts_px(pictured, grid)[3].tolist() == [-300, 0]
-    (picture,) = exploring.pictures_of(pictured, "any", ["b0"])
-    side, middle = exploring.GROUND_PX, exploring.GROUND_PX // 2 + exploring.GROUND_PX // 8
+    (picture,) = umap_picture.pictures_of(pictured, "any", ["b0"])
+    side, middle = umap_picture.GROUND_PX, umap_picture.GROUND_PX // 2 + umap_picture.GROUND_PX // 8
     assert picture[middle, middle, 0] == pytest.approx(100, abs=2)
     assert picture[side + middle, middle, 0] == pytest.approx(60, abs=2), "post stays"
     align(pictured, -150.0, 0.0)

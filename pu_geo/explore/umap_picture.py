@@ -177,7 +177,7 @@ def umap_job(layout: Layout, run_id: str) -> jobs.JobView | None:
 
 
 def start_umap(layout: Layout, run_id: str, settings: UmapSettings | None = None) -> str:
-    """Start the job that draws a run with UMAP; return its id. See `explore.embed_job` for what None does."""
+    """Start the job that draws a run with UMAP; return its id. See `explore.umap_picture_job` for what None does."""
     return jobs.start(layout, "embed", {"run_id": run_id} | ({"settings": asdict(settings)} if settings else {}))
 
 

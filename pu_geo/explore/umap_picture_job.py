@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import neighbors, projection, ranker
 from pu_geo.errors import ModelError, TrainingError
-from pu_geo.explore import exploring
-from pu_geo.explore.exploring import Picture, UmapSettings
+from pu_geo.explore import umap_picture
+from pu_geo.explore.umap_picture import Picture, UmapSettings
 from pu_geo.features.bank import Maker
 from pu_geo.features.layers import LayerBanks, fill_missing
 from pu_geo.files import remove_path
@@ -61,8 +61,8 @@ def embed(job: Job, *, run_id: str, settings: Facts | None = None) -> Facts:
     with store.connect(job.layout) as db:
         facts, newest = runs.find(db, run_id), contents.latest_chip_set(db)
         pu = labels.pu_set(db, ids=runs.building_ids_of(job.layout, facts.run_id))
-    known = exploring.embeddings_of(job.layout, facts.run_id)
-    before = exploring.picture(job.layout, facts.run_id)
+    known = umap_picture.embeddings_of(job.layout, facts.run_id)
+    before = umap_picture.picture(job.layout, facts.run_id)
     made = before if before and settings is None else _wanted(UmapSettings(**(settings or {})), pu)
     path = job.layout.run(facts.run_id) / "umap.npy"
 
@@ -75,14 +75,14 @@ def embed(job: Job, *, run_id: str, settings: Facts | None = None) -> Facts:
         classes = np.where(pu.is_positive, 1, np.where(pu.is_not_damaged, 0, -1)) if how.pop("supervised") else None
         positions = projection.umap_2d(known, **how, labels=classes, report=report)
         remove_path(path)  # without it there is no picture: at no moment one with the facts of another
-        exploring.store_picture(job.layout, facts.run_id, made, np.zeros((0, 2), np.float32))
+        umap_picture.store_picture(job.layout, facts.run_id, made, np.zeros((0, 2), np.float32))
         write_array(path, positions)
     job.report(0.9, "placing new buildings")
     positions = np.load(path, allow_pickle=False)
     ids, placed, words = _place(job, facts, newest, known, positions)
     job.stop_if_cancelled()
     made = replace(made, chip_set=newest, new_ids=ids, note=words)
-    exploring.store_picture(job.layout, facts.run_id, made, placed)
+    umap_picture.store_picture(job.layout, facts.run_id, made, placed)
     return {"run_id": facts.run_id, "n": len(positions), "n_new": len(placed), "note": words, "words": made.words}
 
 
@@ -149,7 +149,7 @@ def embed_again(job: Job, facts: RunFacts, chip_set: str, rows: Ints) -> Singles
         raise ModelError(f"{other[0].partition(': ')[0]}.", _ANEW, kind="bands")
     embed = (_by_ranker if facts.method == RANKER_NAME else _by_model)(job, facts)
     tried = np.unique(np.linspace(0, own[0] - 1, ROWS_TRIED).astype(np.int64))
-    stored = exploring.embeddings_of(layout, facts.run_id)[tried]
+    stored = umap_picture.embeddings_of(layout, facts.run_id)[tried]
     both = neighbors.unit_rows(embed(facts.chip_set, tried)) * neighbors.unit_rows(stored)
     cosine = float(np.median(both.sum(axis=1)))
     if not cosine >= LEAST_COSINE:
