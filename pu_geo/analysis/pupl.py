@@ -364,10 +364,9 @@ _LEAST = 1e-9
 
 
 def small_clusters(
-    embeddings: Floats, is_positive: Mask, *, seed: int, n_clusterings: int = N_CLUSTERINGS,
-    check: Callable[[], None] = lambda: None,
+    embeddings: Floats, is_positive: Mask, *, seed: int, check: Callable[[], None] = lambda: None,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Cluster rows into many small clusters, several times, as their edges are a matter of chance: int64 [n_clusterings, N].
+    """Cluster rows into many small clusters, several times, as their edges are a matter of chance: int64 [4, N].
 
     Args:
         embeddings, is_positive: as in `over_cluster`; clicks have no part in the clusters.
@@ -378,7 +377,7 @@ def small_clusters(
         ShapeError(ValueError), TrainingError: as in `over_cluster`.
     """
     k, found = usual_k(len(is_positive)), []
-    for number in range(n_clusterings):
+    for number in range(N_CLUSTERINGS):
         check()
         one = over_cluster(embeddings, is_positive, k=k, seed=seed + number, n_seedings=1, max_iterations=_PASSES)
         found.append(one.labels)

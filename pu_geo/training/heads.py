@@ -29,12 +29,12 @@ class Standardize(nn.Module):
         self.register_buffer("scale", torch.ones(one_each))
 
     @torch.no_grad()
-    def fit(self, inputs: Tensor) -> None:
-        """Fit mean and spread to inputs, float [M, D] or [M, C, H, W]."""
-        over = [0, *range(2, inputs.ndim)]
-        self.mean.copy_(inputs.float().mean(over).view(self.mean.shape))
-        spread = inputs.float().std(over, correction=0).view(self.scale.shape)
-        self.scale.copy_(torch.where(spread > 1e-6, spread, torch.ones_like(spread)))
+    def fit(self, inputs: Tensor, columns: slice = slice(None)) -> None:
+        """Fit mean and spread of some columns or bands to these of inputs, float [M, D] or [M, C, H, W]."""
+        over, shape = [0, *range(2, inputs.ndim)], (-1, *[1] * (inputs.ndim - 2))
+        self.mean[columns] = inputs.float().mean(over).view(shape)
+        spread = inputs.float().std(over, correction=0).view(shape)
+        self.scale[columns] = torch.where(spread > 1e-6, spread, torch.ones_like(spread))
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Standardise float [B, D] or [B, C, H, W]; far outliers are drawn in to 8 standard deviations."""

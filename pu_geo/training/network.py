@@ -20,7 +20,7 @@ from torch.fx.passes.shape_prop import ShapeProp
 from pu_geo.analysis.place import HeldOutFold
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
 from pu_geo.training.backbones import Backbone, new_backbone
-from pu_geo.training.data import Bools, FeatureViews, Ints, PUData
+from pu_geo.training.data import Bools, FeatureViews, Ints, PUData, Strength
 from pu_geo.training.heads import Standardize, linear
 from pu_geo.training.threads import one_thread
 
@@ -42,9 +42,11 @@ class FeatureExtractor(nn.Module):
 
     Attributes:
         out_dim: length of what `forward` returns.
+        fitted_to: views of the chips that the standardisation is fitted to.
     """
 
     input_shape: Tensor
+    fitted_to: Strength = "weak"
 
     def __init__(
         self, shape: tuple[int, ...], backbone: str, width: int, generator: torch.Generator, *,
@@ -80,10 +82,17 @@ class FeatureExtractor(nn.Module):
         return inputs.float() if isinstance(self.backbone, nn.Identity) else cast(Tensor, self(inputs))
 
     def fit_statistics(self, data: PUData, rows: Ints, generator: torch.Generator) -> None:
-        """Fit the standardisation to a random view of up to 4,096 of these chips."""
+        """Fit the standardisation to up to 4,096 of these chips; that of each view to those that have it."""
         chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
-        (views,) = data.inputs.draw(chosen, ("weak",), generator, self.standardize.mean.device)
-        self.standardize.fit(views)
+        (inputs,) = data.inputs.draw(chosen, (self.fitted_to,), generator, self.standardize.mean.device)
+        for columns, has_them in self._spans(inputs, data, chosen):
+            present = inputs[has_them, columns]
+            if len(present):
+                self.standardize.fit(present, columns)
+
+    def _spans(self, inputs: Tensor, data: PUData, rows: Ints) -> Sequence[tuple[slice, Tensor | slice]]:
+        """Return columns or bands that are standardised by themselves, and which of these inputs have them, bool [B]."""
+        return [(slice(None), slice(None))]
 
 
 class Network(Protocol):
@@ -200,13 +209,13 @@ class TrainedModel:
         return views
 
 
-def require_views(data: PUData, title: str) -> None:
+def require_views(data: PUData, title: str, otherwise: str = "or train on another one") -> None:
     """Refuse cached features without a second view to compare; the TrainingError names the method by its title."""
     if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2:
         raise TrainingError(
             f"{title} compares two views of each chip; these features have {len(data.inputs.views)}.",
             "Make the set again with more --views (`pu-geo features`; those that come with the chips, rcf: `pu-geo "
-            "chip`), or train on another one.",
+            f"chip`), {otherwise}.",
             kind="views",
         )
 

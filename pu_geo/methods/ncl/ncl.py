@@ -28,7 +28,7 @@ from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, Ints, PUData, Strength, batches_with_labeled, epochs_within, n_batches
 from pu_geo.training.heads import linear
-from pu_geo.training.loop import MicroBatcher, Training, summed
+from pu_geo.training.loop import MicroBatcher, Training, stepped
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
 from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
@@ -338,24 +338,22 @@ def _ramp(epoch: int, n_ramp: float) -> float:
 
 def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSettings) -> dict[str, Tensor]:
     """Move the weights once, then remember the batch: the second views, as they were embedded before that move."""
-    mixing = torch.Generator()
+    mixing, seconds = torch.Generator(), list[Tensor]()
 
     def begin() -> None:
         mixing.manual_seed(batch.seed)
-        learner.optimizer.zero_grad(set_to_none=True)
+        seconds.clear()
 
-    def work(part: slice, share: float) -> tuple[dict[str, Tensor], Tensor]:
+    def losses_of(part: slice) -> dict[str, Tensor]:
         values, second = losses(learner, batch.part(part), settings, mixing)
-        (share * values["loss"]).backward()
-        return {name: share * each.detach() for name, each in values.items()}, second.detach()
+        seconds.append(second.detach())
+        return values
 
-    found = pieces.each(len(batch.classes), begin, work)
-    learner.optimizer.step()
-    learner.schedule.step()
-    embeddings, is_known = torch.cat([second for _, second in found]), batch.classes != UNKNOWN
+    found = stepped(learner, pieces, len(batch.classes), losses_of, begin=begin)
+    embeddings, is_known = torch.cat(seconds), batch.classes != UNKNOWN
     learner.labeled.push(embeddings[is_known], batch.classes[is_known])
     learner.unlabeled.push(embeddings[~is_known], batch.classes[~is_known])
-    return summed([values for values, _ in found])
+    return found
 
 
 def _judged(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings, run: Run) -> TrainedModel:
