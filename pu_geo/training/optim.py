@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -53,17 +53,12 @@ class Lars(torch.optim.Optimizer):
         super().__init__(params, defaults)
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        """Move all weights that have a gradient once. A closure, where given, computes the loss and gradients first."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def step(self) -> None:  # type: ignore[override]
+        """Move all weights that have a gradient once."""
         for group in self.param_groups:
             weights = [weight for weight in group["params"] if weight.grad is not None]
             if weights:
                 self._step_group(weights, group)
-        return loss
 
     def _step_group(self, weights: list[Tensor], group: dict[str, Any]) -> None:
         gradients = [weight.grad for weight in weights if weight.grad is not None]
