@@ -18,7 +18,7 @@ from torch.fx.experimental.optimization import fuse
 from torch.fx.passes.shape_prop import ShapeProp
 
 from pu_geo.analysis.place import HeldOutFold
-from pu_geo.errors import JobCancelled, ShapeError, TrainingError
+from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.training.backbones import Backbone, new_backbone
 from pu_geo.training.data import Bools, FeatureViews, Ints, PUData, Strength
 from pu_geo.training.heads import Standardize, linear
@@ -298,12 +298,7 @@ def fused(backbone: nn.Sequential, shape: tuple[int, ...], dtype: torch.dtype = 
 def _replace_on_small_maps(network: fx.GraphModule, shape: tuple[int, ...]) -> None:
     """Replace with `SmallMaps` each convolution that has more taps than its maps have pixels."""
     first = next(layer for layer in network.modules() if isinstance(layer, nn.Conv2d))
-    try:
-        ShapeProp(network).propagate(torch.zeros(1, first.in_channels, *shape[-2:]))  # some extractors take dates one by one
-    except RuntimeError as error:  # it wraps whatever is raised, a cancel too, see `Run.asking_within_batches`
-        if isinstance(error.__cause__, JobCancelled):
-            raise error.__cause__ from None
-        raise
+    ShapeProp(network).propagate(torch.zeros(1, first.in_channels, *shape[-2:]))  # some extractors take dates one by one
     for node in network.graph.nodes:
         layer = network.get_submodule(node.target) if node.op == "call_module" else None
         if not isinstance(layer, nn.Conv2d) or layer.groups > 1 or layer.dilation != (1, 1):
