@@ -232,11 +232,9 @@ def over_cluster(
         K clusters; `ranking` names the most promising first.
 
     Raises:
-        ShapeError(ValueError), TrainingError: as in `pupl`. ValueError: if k does not lie in 2..N.
+        ShapeError(ValueError), TrainingError: as in `pupl`.
     """
     points, positive = _checked(embeddings, is_positive, spherical=True)
-    if not 2 <= k <= len(positive):
-        raise ValueError(f"k must lie in 2..{len(positive)}, the number of rows; got {k}.")
     rows = points.rows * points.factors[:, None].astype(points.rows.dtype)
     found = k_means(rows, k, seed=seed, n_seedings=n_seedings, max_iterations=max_iterations)
     centers = found.cluster_centers_.astype(np.float64)
@@ -261,12 +259,10 @@ def _starts(
         first, mean = unit(np.stack(means), points.take(np.array([np.argmax(positive), np.argmin(positive)])))
     if seeding == "mean_u":
         other = mean[None]
-    elif seeding == "d2":
+    else:
         unlabeled = np.flatnonzero(~positive)
         chance = seeding_chances(squared_distances(points, first)[unlabeled])
         other = points.take(rng.choice(unlabeled, size=n_seedings, p=chance))
-    else:
-        raise ValueError(f'seeding must be "d2" or "mean_u"; got {seeding!r}.')
     return np.stack([other, np.broadcast_to(first, other.shape)], axis=1)
 
 

@@ -25,7 +25,6 @@ KIND = "layers"
 JOINS = "+"  # views of one bank
 MOST_BANKS, MOST_BANDS = 16, 256
 LEAST_TO_EXPECT, MOST_TO_EXPECT = 50, 1000  # chips that expectations of a missing view are learned from
-MOST_PATTERNS = 24  # of other views that chips have, that expectations of a view are learned for: the commonest ones
 _BLOCK = 4096  # chips that are filled in at a time
 _NAME = re.compile(r"[A-Za-z0-9-]{1,40}(\+[A-Za-z0-9-]{1,40}){0,3}")
 _OPTICAL = {3: (View("post", "post", 0, 3),), 6: (View("pre", "pre", 0, 3), View("post", "post", 3, 6))}
@@ -204,8 +203,7 @@ def fill_missing(
 
     Source: ours; ridge regression of the square roots of the features, which the default ranking reads too, in place of
     the mean. Its penalty is chosen by leaving one chip out; where nothing can be expected so, or fewer than
-    `LEAST_TO_EXPECT` chips have all views that it takes, the mean of the roots is left. Where chips differ in what they lack
-    in more than `MOST_PATTERNS` ways, the rarer ones use fewer of their views.
+    `LEAST_TO_EXPECT` chips have all views that it takes, the mean of the roots is left.
 
     Args:
         features: float16 [V, N, D], at least 0, may be a memory map; each augmented view has its own mean.
@@ -253,32 +251,10 @@ def fill_missing(
 
 
 def _patterns(is_missing: NDArray[np.bool_], lacks: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
-    """Return which views to take as missing, bool [V], and the chips, int64 [n], for all chips that lack a view.
-
-    The commonest patterns are as they are. A chip of a rarer one joins that with the most views among those that it has too;
-    if there is none, it keeps the one of its views that most chips have.
-
-    Args:
-        is_missing: bool [V, N].
-        lacks: bool [N], the row of that view.
-    """
+    """Return which views are missing, bool [V], and of which chips, int64 [n], for all chips that lack a view, bool [N]."""
     rows = np.flatnonzero(lacks)
-    every, of_row, counts = np.unique(is_missing[:, rows], axis=1, return_inverse=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    kept, target = list(every.T[order[:MOST_PATTERNS]]), np.zeros(len(counts), np.int64)
-    target[order[:MOST_PATTERNS]] = np.arange(len(kept))
-    n_having = (~is_missing).sum(axis=1)
-    for rare in order[MOST_PATTERNS:].tolist():
-        fits = [k for k, pattern in enumerate(kept) if (pattern >= every[:, rare]).all()]
-        if not fits:
-            alone = np.ones(len(is_missing), np.bool_)
-            if not every[:, rare].all():
-                alone[np.argmax(np.where(every[:, rare], -1, n_having))] = False
-            kept.append(alone)
-            fits = [len(kept) - 1]
-        target[rare] = min(fits, key=lambda k: int(kept[k].sum()))
-    target = target[of_row.reshape(-1)]
-    return [(pattern, rows[target == k]) for k, pattern in enumerate(kept)]
+    every, of_row = np.unique(is_missing[:, rows], axis=1, return_inverse=True)
+    return [(pattern, rows[of_row.reshape(-1) == k]) for k, pattern in enumerate(every.T)]
 
 
 def without(

@@ -38,10 +38,6 @@ ROWS_FOR_SCALE, USUAL = 64, (2.0**-4, 2.0**12)
 DATES, POOLS = ("both", "diff", "post"), ("mean", "cls", "footprint")
 KINDS = ("resnet18", "resnet50", "local-dir", "self-supervised")
 _INPUT, _NETWORK = ("input.mean", "input.std"), "network."
-BROKEN = (
-    RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, NotImplementedError,
-)  # fmt: skip
-"""What networks raise where sizes, layers and settings do not go together."""
 _HINT = "Choose a .safetensors file with the state dict of this network, whole and without anything else in it."
 
 
@@ -303,8 +299,8 @@ def _built(
     try:
         with torch.inference_mode():
             maps = network(torch.zeros(2, N_BANDS, side, side))
-    except BROKEN as error:
-        raise _refusal(f"The network {name} takes no images of {side} px ({_first_words(error)})") from error
+    except local_dir.BROKEN as error:
+        raise _refusal(f"The network {name} takes no images of {side} px ({local_dir.first_words(error)})") from error
     if not isinstance(maps, Tensor) or maps.ndim != 4 or not maps.shape[1]:
         raise _refusal(f"The network {name} gives no maps of features after {layer or 'its last layer'}")
     if maps.shape[0] != 2:  # such as windows
@@ -355,10 +351,6 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
         digest.update(name.encode())
         digest.update(tensors[name].contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _first_words(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 @contextmanager

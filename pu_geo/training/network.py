@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -95,22 +95,6 @@ class FeatureExtractor(nn.Module):
         return [(slice(None), slice(None))]
 
 
-class Network(Protocol):
-    """What a method's network must answer after training.
-
-    One whose attribute `takes_views` is true takes the missing views, bool [V, B], as a second argument of each method. One
-    that judges damage types has `kind_margins`, too: inputs [B, ...] to the log odds of each, float [B, c].
-    """
-
-    def represent(self, inputs: Tensor) -> Tensor:
-        """Embed inputs [B, ...]: float [B, E], not normalised."""
-        ...
-
-    def margin(self, inputs: Tensor) -> Tensor:
-        """Judge inputs [B, ...]: log odds of damaged, float [B]."""
-        ...
-
-
 def go_on() -> None:
     """Raise nothing: the answer of a `check` where nobody can cancel. A function with a name, so that models can be
     pickled.
@@ -122,7 +106,10 @@ class TrainedModel:
     """What `fit` of every method returns.
 
     Attributes:
-        network: in evaluation mode, on its device.
+        network: in evaluation mode, on its device. It has `represent`, inputs [B, ...] to embeddings float [B, E], not
+            normalised, and `margin`, to log odds of damaged, float [B]. One that judges damage types has `kind_margins`,
+            to the log odds of each, float [B, c]; one whose `takes_views` is true takes the missing views, bool [V, B], as a
+            second argument of each.
         findings: what a method learned besides, for those who ask its module.
         check: called before each block of chips that is scored or embedded; what it raises ends that.
         held_out_scores: scores of all chips that it was trained on, by fits without some of the clicks; none if it made
@@ -156,7 +143,7 @@ class TrainedModel:
 
     def score(self, inputs: NDArray[Any], is_missing: Bools | None = None) -> NDArray[np.float32]:
         """Compute scores: arguments as in `embed`, float32 [M] in [0, 1]. Log odds are averaged over views."""
-        return self._apply(inputs, cast(Network, self.network).margin, torch.sigmoid, is_missing)
+        return self._apply(inputs, cast(Any, self.network).margin, torch.sigmoid, is_missing)
 
     @property
     def n_types(self) -> int:
@@ -175,7 +162,7 @@ class TrainedModel:
 
     def margins(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute log odds of damaged: inputs as in `embed`, float32 [M]; averaged over views."""
-        return self._apply(inputs, cast(Network, self.network).margin, torch.Tensor.float)
+        return self._apply(inputs, cast(Any, self.network).margin, torch.Tensor.float)
 
     def state(self) -> dict[str, Tensor]:
         """Return all that the model is made of, standardisation included, as tensors on the CPU."""
