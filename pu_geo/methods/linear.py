@@ -17,7 +17,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.data import Bools, Ints, PUData
-from pu_geo.training.heads import linear
+from pu_geo.training.heads import linear, statistics
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
@@ -149,12 +149,6 @@ def require_finite(is_finite: Tensor) -> None:
             "Compute the features anew, or leave these chips out.",
             kind="diverged",
         )
-
-
-def statistics(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each column of float [M, E]; 1 where a column never varies."""
-    spread = values.std(0, correction=0)
-    return values.mean(0), torch.where(spread > 1e-6, spread, torch.ones_like(spread))
 
 
 def fit_logistic(values: Tensor, positive: Tensor, l2: float, run: Run) -> tuple[Tensor, Tensor, float]:
