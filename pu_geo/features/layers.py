@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -41,8 +41,8 @@ class LayerBanks(Maker):
         banks: in the order of `views`.
     """
 
-    kind: ClassVar[str] = KIND
-    block: ClassVar[int] = BLOCK
+    kind = KIND
+    block = BLOCK
 
     views: tuple[View, ...]
     chip_views: tuple[View, ...]

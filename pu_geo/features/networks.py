@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -60,7 +60,7 @@ class NetworkMaker(Maker):
         origin: "backbone", "weights_file", "weights_sha256", "licence"; "config" of networks of timm.
     """
 
-    block: ClassVar[int] = BLOCK
+    block = BLOCK
 
     kind: str
     network: nn.Module

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -61,8 +61,8 @@ class RcfBank(Maker):
         band_mean, band_std: float32 [C], in units of the uint8 chips.
     """
 
-    kind: ClassVar[str] = "rcf"
-    block: ClassVar[int] = BLOCK
+    kind = "rcf"
+    block = BLOCK
 
     filters: Tensor
     bias: Tensor

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +39,7 @@ class SharedBank(RcfBank):
         band_mean, band_std: float32 [C], see `band_statistics`; of length 0 where they are not known yet, see `measured`.
     """
 
-    kind: ClassVar[str] = KIND
+    kind = KIND
 
     @property
     def dates(self) -> str:
