@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import resource
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import torch
 from numpy.typing import NDArray
 from torch import nn
@@ -100,4 +102,9 @@ def memory_mb(device: torch.device) -> int:
     """
     if device.type == "cuda":
         return round(torch.cuda.max_memory_allocated(device) / 1e6)
-    return round(psutil.Process().memory_info().rss / 1e6)
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:  # no Linux: the most it ever held, in bytes on macOS
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return round(most / 1e6 if sys.platform == "darwin" else most / 1e3)
+    return round(pages * resource.getpagesize() / 1e6)
