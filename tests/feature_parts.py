@@ -32,7 +32,7 @@ class TinyMaker:
         return self.weight.shape[1]
 
     @classmethod
-    def fit_request(cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: object = None, **_: object) -> Self:
+    def fit_request(cls, request: FeatureRequest, chips: NDArray[np.uint8], *_: object) -> Self:
         made = asdict(request)
         facts = {name: made[name] for name in ("pool", "layer", "size_px", "dates", "licence")}
         sha256 = sha256_of(Path(request.weights))

@@ -102,14 +102,14 @@ def typical(log_place: Interval) -> Interval:
     return Interval(*(max(float(np.exp(each)) - FLOOR, 0.0) for each in (log_place.mean, log_place.low, log_place.high)))
 
 
-def bootstrap(values: NDArray[np.float64], level: float = LEVEL, seed: int = 0) -> Interval:
+def bootstrap(values: NDArray[np.float64], level: float = LEVEL) -> Interval:
     """Return the mean of values [P], one a click, with its percentile bootstrap interval over clicks.
 
     Clicks are what is drawn, so the repeats of a click must have been averaged before. Fits share most of their clicks,
     which the bootstrap does not know of: the interval is a rule of thumb, and its level was chosen by simulation, see
     docs/methods.md.
     """
-    drawn = np.random.default_rng(seed).integers(len(values), size=(N_DRAWS, len(values)))
+    drawn = np.random.default_rng(0).integers(len(values), size=(N_DRAWS, len(values)))
     low, high = np.quantile(values[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(values.mean()), float(low), float(high))
 

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from pu_geo.analysis.logistic import fit_logistic
-from pu_geo.errors import ShapeError, TrainingError
 
 _STEEPEST = 30.0  # slope and offset over standardised margins
 
@@ -41,35 +40,17 @@ def best_bin_share(
     Source: Garg et al., Mixture Proportion Estimation and PU Learning: A Modern Approach (NeurIPS 2021), Algorithm 1.
 
     Args:
-        positive_scores: float [P], in any monotone unit, of positives that the scoring fit did not see.
-        unlabeled_scores: float [U], of unlabeled chips that it did not see.
+        positive_scores: float [P], P >= 1, finite, in any monotone unit, of positives that the scoring fit did not see.
+        unlabeled_scores: float [U], U >= 1, of unlabeled chips that it did not see.
         delta: chance that the bound fails, in (0, 1).
         gamma: slack of the bound, at least 0.
 
     Returns:
         Share in [0, 1].
 
-    Raises:
-        TrainingError: if there is no positive or no unlabeled chip.
-        ShapeError(ValueError): if the scores are not [P] and [U].
-        ValueError: if a score is NaN, or a setting is out of its range.
-
     Departs from the source: a bin with q_p(c) of w_p or less could hold no damage at all and is left out, unless it holds
     all positives.
     """
-    if positive_scores.ndim != 1 or unlabeled_scores.ndim != 1:
-        raise ShapeError(f"scores must be [P] and [U]; got {positive_scores.shape} and {unlabeled_scores.shape}.")
-    if not len(positive_scores) or not len(unlabeled_scores):
-        raise TrainingError(
-            "An estimate of the class prior needs at least 1 positive and 1 unlabeled building held out; "
-            f"here are {len(positive_scores)} and {len(unlabeled_scores)}.",
-            "Mark more damaged buildings on the Annotate page, and leave others unmarked.",
-            kind="positives",
-        )
-    if np.isnan(positive_scores).any() or np.isnan(unlabeled_scores).any():
-        raise ValueError("scores must not be NaN. Look at the chips they come from.")
-    if not (0 < delta < 1 and gamma >= 0):
-        raise ValueError(f"delta must lie in (0, 1) and gamma be 0 or more; got {delta} and {gamma}.")
     # From one positive down to the next only q_u grows, so a bin best ends at the score of a positive.
     ends = np.unique(positive_scores)
     q_p, q_u = _share_from(positive_scores, ends), _share_from(unlabeled_scores, ends)

@@ -20,6 +20,7 @@ Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
 Features = NDArray[np.floating] | PreparedFeatures
 
+N_FOLDS, _L2 = 5, 1.0  # held-out parts, and penalty of their fits, which hardly matters: margins are calibrated afterwards
 N_SPLITS = 5  # splits into held-out parts over which a share to start from is averaged
 PLANNED_SHARE = 0.05
 """What plans suppose where nothing is known: one building in 20. It is a plan's number, not an estimate."""
@@ -31,13 +32,7 @@ MIN_POSITIVES = 4  # fewer positives cannot be held out one after the other
 
 
 def elkan_noto_share(
-    features: Features,
-    is_positive: Bools,
-    *,
-    is_excluded: Bools | None = None,
-    n_folds: int = 5,
-    l2: float = 1.0,
-    seed: int = 0,
+    features: Features, is_positive: Bools, *, is_excluded: Bools | None = None, n_folds: int = N_FOLDS, seed: int = 0
 ) -> float:
     """Estimate the share of damaged buildings among the unlabeled ones.
 
@@ -54,7 +49,6 @@ def elkan_noto_share(
         is_positive: bool [N].
         is_excluded: bool [N]; left out.
         n_folds: held-out parts; at most the number of positives.
-        l2: penalty of the fits; hardly matters, since their margins are calibrated afterwards.
         seed: of the split into parts.
 
     Returns:
@@ -63,9 +57,7 @@ def elkan_noto_share(
     Raises:
         TrainingError: if there are fewer than 4 positives, or no unlabeled chip.
     """
-    prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
-    used = ~is_excluded if is_excluded is not None else np.ones(len(is_positive), np.bool_)
-    positive, unlabeled = np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
+    values, positive, unlabeled = _parts(features, is_positive, is_excluded)
     if len(positive) < MIN_POSITIVES or not len(unlabeled):
         raise TrainingError(
             f"An estimate needs at least {MIN_POSITIVES} damaged buildings and 1 not reviewed; this project has "
@@ -74,12 +66,11 @@ def elkan_noto_share(
             kind="positives",
         )
     draw = np.random.default_rng(seed)
-    n_all = len(unlabeled)
-    if n_all > MAX_UNLABELED:
+    if len(unlabeled) > MAX_UNLABELED:
         unlabeled = np.sort(draw.choice(unlabeled, MAX_UNLABELED, replace=False))
     n_folds = min(n_folds, len(positive))
     fold = np.concatenate([draw.permutation(len(positive)), draw.permutation(len(unlabeled))]) % n_folds
-    return _cross_fitted_share(prepared.values, positive, unlabeled, fold, l2)
+    return _cross_fitted_share(values, positive, unlabeled, fold)
 
 
 def estimated_share(features: Features, is_positive: Bools, *, is_excluded: Bools | None = None) -> float | None:
@@ -89,9 +80,7 @@ def estimated_share(features: Features, is_positive: Bools, *, is_excluded: Bool
     return elkan_noto_share(features, is_positive, is_excluded=is_excluded)
 
 
-def share_to_start_from(
-    features: Features, is_positive: Bools, *, is_excluded: Bools | None = None, n_folds: int = 5, l2: float = 1.0
-) -> float | None:
+def share_to_start_from(features: Features, is_positive: Bools, *, is_excluded: Bools | None = None) -> float | None:
     """Return `elkan_noto_share` made steady, for `start_k`; None where there are too few chips.
 
     One split into held-out parts moves the estimate by up to .15 on Joplin (30 clicks), and a few footprints more split
@@ -99,19 +88,17 @@ def share_to_start_from(
     chips that are added at the end leave all others where they were. Steady is not right: where clicks are no even draw of
     the damage it is as wrong as any estimate from clicks alone.
     """
-    prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
-    used = ~is_excluded if is_excluded is not None else np.ones(len(is_positive), np.bool_)
-    positive, unlabeled = np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
+    values, positive, unlabeled = _parts(features, is_positive, is_excluded)
     if len(positive) < MIN_POSITIVES or not len(unlabeled):
         return None
-    n_folds, found = min(n_folds, len(positive)), []
+    n_folds, found = min(N_FOLDS, len(positive)), []
     for split in range(N_SPLITS):
         place = np.random.default_rng([split, 0]).random(len(is_positive))  # of more chips the first are the same
         some = np.sort(unlabeled[np.argsort(place[unlabeled], kind="stable")[:MAX_UNLABELED]])
         clicked = np.random.default_rng([split, 1]).permutation(len(positive)) % n_folds
         others = (place[some] * 2**40).astype(np.int64) % n_folds
         fold = np.concatenate([clicked, others])
-        found.append(_cross_fitted_share(prepared.values, positive, some, fold, l2))
+        found.append(_cross_fitted_share(values, positive, some, fold))
     return float(np.mean(found))
 
 
@@ -179,20 +166,22 @@ def first_threshold(unlabeled_scores: NDArray[np.floating], k: int) -> float:
     return max(kth, 10.0**-DECIMALS)
 
 
-def _cross_fitted_share(values: NDArray[np.float32], positive: Ints, unlabeled: Ints, fold: Ints, l2: float) -> float:
+def _parts(features: Features, is_positive: Bools, is_excluded: Bools | None) -> tuple[NDArray[np.float32], Ints, Ints]:
+    """Return standardised features, float32 [N, D], and the rows of positives and of unlabeled chips that are used."""
+    prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
+    used = True if is_excluded is None else ~is_excluded
+    return prepared.values, np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
+
+
+def _cross_fitted_share(values: NDArray[np.float32], positive: Ints, unlabeled: Ints, fold: Ints) -> float:
     """Estimate the share from margins by fits without the chip itself; `fold`, int64 [P + U], is the part it is in."""
     rows, n = np.concatenate([positive, unlabeled]), len(positive)
-    margins = cross_fitted(values[rows], np.arange(len(rows)) < n, fold, l2)
+    margins = cross_fitted(values[rows], np.arange(len(rows)) < n, fold, _L2)
     return elkan_noto_of_margins(margins[:n], margins[n:])
 
 
 def rank_with_estimate(
-    features: PreparedFeatures,
-    is_positive: Bools,
-    *,
-    is_excluded: Bools | None = None,
-    is_not_damaged: Bools | None = None,
-    is_accepted: Bools | None = None,
+    features: PreparedFeatures, is_positive: Bools, **masks: Bools | None
 ) -> tuple[NDArray[np.float32], float | None]:
     """Rank all chips with the penalty that suits the estimated share of damage: the instant ranker of app and commands.
 
@@ -205,9 +194,7 @@ def rank_with_estimate(
     Raises:
         TrainingError: if there is no positive or no unlabeled chip.
     """
-    ranking, share = fit_with_estimate(
-        features, is_positive, is_excluded=is_excluded, is_not_damaged=is_not_damaged, is_accepted=is_accepted
-    )
+    ranking, share = fit_with_estimate(features, is_positive, **masks)
     return ranking.scores(features.values), share
 
 

@@ -25,7 +25,6 @@ def fit_logistic(
     tolerance: float = 1e-5,
     max_iterations: int = 100,
     bounds: Sequence[tuple[float | None, float | None]] | None = None,
-    start: Floats | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> tuple[Floats, float, float]:
     """Fit a logistic regression, in the precision of the values where it is costly.
@@ -38,7 +37,6 @@ def fit_logistic(
         tolerance: largest entry of the gradient that is left.
         max_iterations: of L-BFGS, at most.
         bounds: of each entry of the slope, and of the offset.
-        start: slope to start from, float [D], such as that of a similar fit; None: 0.
         check: called before each evaluation; what it raises ends the fit.
 
     Returns:
@@ -59,11 +57,8 @@ def fit_logistic(
         gradient = np.append(columns @ pull + l2 * slope, pull.sum())
         return loss + 0.5 * l2 * float(slope @ slope), gradient.astype(np.float64)
 
-    first = np.zeros(values.shape[1] + 1)
-    if start is not None:
-        first[:-1] = start
     options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": 2.22e-4 * tolerance}
-    found = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found = minimize(objective, np.zeros(values.shape[1] + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return found.x[:-1].astype(values.dtype), float(found.x[-1]), float(found.fun)
 
 

@@ -19,13 +19,7 @@ _STEADY = 1.4826  # times the median absolute deviation: the standard deviation,
 
 
 def places_held_out(
-    features: PreparedFeatures,
-    is_positive: NDArray[np.bool_],
-    *,
-    l2: float,
-    is_excluded: NDArray[np.bool_] | None = None,
-    n_folds: int = N_FOLDS,
-    seed: int = 0,
+    features: PreparedFeatures, is_positive: NDArray[np.bool_], *, l2: float, is_excluded: NDArray[np.bool_] | None = None
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Return each positive's place among the unlabeled by a linear ranker that learned from the other positives.
 
@@ -37,8 +31,6 @@ def places_held_out(
         is_positive: bool [N].
         l2: penalty, see `ranker.l2_for_share`.
         is_excluded: bool [N]; left out.
-        n_folds: held-out parts; at most the number of positives.
-        seed: of the parts, and of the draw of unlabeled chips where there are many.
 
     Returns:
         Rows of the positives, int64 [P], and the share of unlabeled chips with a lower margin, float64 [P] in 0..1; a wrong
@@ -59,10 +51,10 @@ def places_held_out(
             "Mark more damaged buildings on the Annotate page.",
             kind="positives",
         )
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(0)
     if len(unlabeled) > MAX_UNLABELED:
         unlabeled = np.sort(draw.choice(unlabeled, MAX_UNLABELED, replace=False))
-    fold = draw.permutation(len(positive)) % min(n_folds, len(positive))
+    fold = draw.permutation(len(positive)) % min(N_FOLDS, len(positive))
     place = np.empty(len(positive))
     for part in range(int(fold.max()) + 1):
         learned = positive[fold != part]

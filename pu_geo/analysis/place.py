@@ -73,17 +73,16 @@ class PlaceWeights:
         found = csr_array((weights.astype(np.float32), columns, starts), shape=(n, n))
         return cls(found)
 
-    def neighbor_mean(self, scores: Floats, is_counted: Bools) -> NDArray[np.float32]:
-        """Average the scores of the neighbors that count, float32 [N]; 0 where there are none.
+    def neighbor_mean(self, scores: Floats, is_counted: Bools) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Average the scores of the neighbors that count; 0 where there are none.
 
         Args:
             scores: standardised, float [N]; those that do not count may be anything.
             is_counted: bool [N]; the unlabeled. A building's own score never counts for itself.
-        """
-        return self._mean_and_sum(scores, is_counted)[0]
 
-    def _mean_and_sum(self, scores: Floats, is_counted: Bools) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Return the mean and the sum of the weights that it is taken over, float32 [N] each."""
+        Returns:
+            The means, and the sums of the weights that these are taken over, float32 [N] each.
+        """
         n = self.ties.shape[0]
         if scores.shape != (n,) or is_counted.shape != (n,):
             raise ShapeError(f"scores and is_counted must be [{n}]; got {scores.shape} and {is_counted.shape}.")
@@ -150,13 +149,6 @@ def _ties(
         parts.append(((rows[is_other] + first).astype(np.int32), columns[is_other].astype(np.int32), weight))
     rows, columns, weights = (np.concatenate(each) for each in zip(*parts, strict=True))
     return rows, columns, weights
-
-
-def neighbor_mean(scores: Floats, xy_m: Floats, is_counted: Bools) -> NDArray[np.float32]:
-    """Average the scores of the neighbors that count, float32 [N]; see `PlaceWeights`, which is for more than one
-    average.
-    """
-    return PlaceWeights.of(xy_m).neighbor_mean(scores, is_counted)
 
 
 @dataclass(frozen=True)
@@ -248,7 +240,7 @@ def held_out_gain(weights: PlaceWeights, is_counted: Bools, held_out: Sequence[H
         if not (len(clicks) and len(others) and counted.any()):
             continue
         alone, _ = standardized(fold.scores, counted)
-        nb, weight = weights._mean_and_sum(alone, counted)
+        nb, weight = weights.neighbor_mean(alone, counted)
         both = alone + slope_on_neighbors(alone, nb, counted & (weight > 0)) * nb
         gains.append(_log_places(alone, clicks, others) - _log_places(both, clicks, others))
     return float(np.concatenate(gains).mean()) if gains else None
@@ -266,26 +258,15 @@ def place_weight(b: float, m: float) -> float:
     return min(MOST_WEIGHT, b * float(clustered * np.clip(1 + GAIN_PULL * m, 0, 1)))
 
 
-def with_place(raw: Floats, nb: Floats, weight: float, unit: float = 1.0) -> NDArray[np.float32]:
-    """Add the evidence from place to scores, float32 [N].
-
-    Args:
-        raw: float [N], in any unit.
-        nb: mean of the neighbors' standardised scores, float [N].
-        unit: standard deviation of the raw scores of the unlabeled.
-    """
-    return (np.asarray(raw, np.float64) + unit * weight * nb).astype(np.float32)
-
-
 def apply(
-    raw: Floats, places: Floats | PlaceWeights, is_counted: Bools, held_out: Sequence[HeldOutFold],
+    raw: Floats, xy_m: Floats, is_counted: Bools, held_out: Sequence[HeldOutFold],
     check: Callable[[], None] = lambda: None,
 ) -> PlaceEvidence:  # fmt: skip
     """Work out what neighbors are worth, and add it to the scores of a whole project.
 
     Args:
         raw: scores of all buildings by the model that learned from every click, float [N], before the sigmoid, in any unit.
-        places: float [N, 2], metres; or the weights that were made of them.
+        xy_m: places, float [N, 2], metres.
         is_counted: bool [N]; the unlabeled that a picture shows. Neighbors are these alone: no clicks, nothing hidden.
         held_out: scores by fits without some clicks, on which the evidence is tried.
         check: see `PlaceWeights.of`.
@@ -298,11 +279,11 @@ def apply(
     def nothing(why: str, b: float = 0.0, m: float = 0.0) -> PlaceEvidence:
         return PlaceEvidence(0.0, b, m, plain, why)
 
-    weights = places if isinstance(places, PlaceWeights) else PlaceWeights.of(places, check)
+    weights = PlaceWeights.of(xy_m, check)
     if not is_counted.any():
         return nothing("every building is reviewed")
     standard, unit = standardized(raw, is_counted)
-    nb, near = weights._mean_and_sum(standard, is_counted)
+    nb, near = weights.neighbor_mean(standard, is_counted)
     if not (near[is_counted] > 0).any():
         return nothing(f"no two buildings not reviewed are within {CUT_M:g} m of each other")
     m = held_out_gain(weights, is_counted, held_out)
@@ -313,7 +294,7 @@ def apply(
     if weight == 0:
         lower = GAIN_PULL * m <= -1 and b > 0
         return nothing("held-out clicks stand lower with them" if lower else "high scores are not clustered", b, m)
-    return PlaceEvidence(weight, b, m, with_place(raw, nb, weight, unit))
+    return PlaceEvidence(weight, b, m, (np.asarray(raw, np.float64) + unit * weight * nb).astype(np.float32))
 
 
 def words_of(place: Any) -> str:

@@ -73,20 +73,19 @@ def above_words(n_called: object) -> str:
 
 def pu_criterion(
     held_out_scores: NDArray[np.floating], unlabeled_scores: NDArray[np.floating], threshold: float, *,
-    confidence: float = 0.95, is_sampled: bool = False,
+    is_sampled: bool = False,
 ) -> Judgement:  # fmt: skip
     """Judge a model by positives that it did not learn from.
 
     Source: Lee and Liu, Learning with Positive and Unlabeled Examples Using Weighted Logistic Regression (ICML 2003),
     section 4: r^2 / Pr(f = 1), which behaves as F1 does: it is large where recall and precision both are. Where all
     unlabeled are used, Pr is known, and the interval is that of r (`wilson`), squared. Where they are a sample, Pr has an
-    interval too, and the bounds are those of r squared over the opposite ones of Pr: at least as wide as `confidence` asks.
+    interval too, and the bounds are those of r squared over the opposite ones of Pr: at least as wide as 95 % ask.
 
     Args:
         held_out_scores: of the held-out positives, float [P].
         unlabeled_scores: of the unlabeled, see `is_unlabeled`, float [U].
         threshold: lowest score that is called damaged.
-        confidence: of the interval, in (0, 1).
         is_sampled: whether these are an even draw of the unlabeled instead of all of them.
 
     Raises:
@@ -108,8 +107,8 @@ def pu_criterion(
         return Judgement(n, 0.0, 0.0, 0.0, 0.0, 0.0, threshold, known)
     least = 0.5 / len(unlabeled_scores)
     share = max(called, least)
-    fewest, most = wilson(n_called, len(unlabeled_scores), confidence) if is_sampled else (share, share)
-    low, high = wilson(n_found, n, confidence)
+    fewest, most = wilson(n_called, len(unlabeled_scores)) if is_sampled else (share, share)
+    low, high = wilson(n_found, n)
     return Judgement(n, recall, called, recall**2 / share, low**2 / most, high**2 / max(fewest, least), threshold, known)
 
 
@@ -126,8 +125,8 @@ def is_unlabeled(is_clicked: NDArray[np.bool_], is_hidden: NDArray[np.bool_]) ->
     return ~(is_clicked | is_hidden)
 
 
-def wilson(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Bound a share of which `n_hits` of `n` draws are hits.
+def wilson(n_hits: int, n: int) -> tuple[float, float]:
+    """Bound, with a confidence of 95 %, a share of which `n_hits` of `n` draws are hits.
 
     Source: Wilson, Probable Inference, the Law of Succession, and Statistical Inference (JASA 1927).
 
@@ -138,5 +137,5 @@ def wilson(n_hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]
         return 0.0, 1.0
     from scipy.stats import binomtest
 
-    low, high = binomtest(n_hits, n).proportion_ci(confidence, method="wilson")
+    low, high = binomtest(n_hits, n).proportion_ci(0.95, method="wilson")
     return float(low), float(high)

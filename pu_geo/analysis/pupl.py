@@ -232,11 +232,9 @@ def over_cluster(
         K clusters; `ranking` names the most promising first.
 
     Raises:
-        ShapeError(ValueError), TrainingError: as in `pupl`. ValueError: if k does not lie in 2..N.
+        ShapeError(ValueError), TrainingError: as in `pupl`.
     """
     points, positive = _checked(embeddings, is_positive, spherical=True)
-    if not 2 <= k <= len(positive):
-        raise ValueError(f"k must lie in 2..{len(positive)}, the number of rows; got {k}.")
     rows = points.rows * points.factors[:, None].astype(points.rows.dtype)
     found = k_means(rows, k, seed=seed, n_seedings=n_seedings, max_iterations=max_iterations)
     centers = found.cluster_centers_.astype(np.float64)
@@ -261,12 +259,10 @@ def _starts(
         first, mean = unit(np.stack(means), points.take(np.array([np.argmax(positive), np.argmin(positive)])))
     if seeding == "mean_u":
         other = mean[None]
-    elif seeding == "d2":
+    else:
         unlabeled = np.flatnonzero(~positive)
         chance = seeding_chances(squared_distances(points, first)[unlabeled])
         other = points.take(rng.choice(unlabeled, size=n_seedings, p=chance))
-    else:
-        raise ValueError(f'seeding must be "d2" or "mean_u"; got {seeding!r}.')
     return np.stack([other, np.broadcast_to(first, other.shape)], axis=1)
 
 
@@ -364,10 +360,9 @@ _LEAST = 1e-9
 
 
 def small_clusters(
-    embeddings: Floats, is_positive: Mask, *, seed: int, n_clusterings: int = N_CLUSTERINGS,
-    check: Callable[[], None] = lambda: None,
+    embeddings: Floats, is_positive: Mask, *, seed: int, check: Callable[[], None] = lambda: None,
 ) -> NDArray[np.int64]:  # fmt: skip
-    """Cluster rows into many small clusters, several times, as their edges are a matter of chance: int64 [n_clusterings, N].
+    """Cluster rows into many small clusters, several times, as their edges are a matter of chance: int64 [4, N].
 
     Args:
         embeddings, is_positive: as in `over_cluster`; clicks have no part in the clusters.
@@ -378,7 +373,7 @@ def small_clusters(
         ShapeError(ValueError), TrainingError: as in `over_cluster`.
     """
     k, found = usual_k(len(is_positive)), []
-    for number in range(n_clusterings):
+    for number in range(N_CLUSTERINGS):
         check()
         one = over_cluster(embeddings, is_positive, k=k, seed=seed + number, n_seedings=1, max_iterations=_PASSES)
         found.append(one.labels)

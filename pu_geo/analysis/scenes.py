@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -98,7 +98,7 @@ def scene_rows(
             doubt = _OTHER_SENSOR.format(scene=name)
         if name and not doubt and n_open >= LEAST_BUILDINGS:
             doubt = _below(name, here, answer == "positive", is_above)
-        rows.append(SceneRow(**{**asdict(row), "doubt": doubt}))
+        rows.append(replace(row, doubt=doubt))
     return rows
 
 

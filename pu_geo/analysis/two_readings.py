@@ -5,7 +5,7 @@ The app's live ranking and the method `propagation` both come from here. Needs n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -124,7 +124,7 @@ class Chips:
 
 def chips_of(
     space: Space, plain: Floats, roots: Floats, *, dim: int, n_neighbors: int, n_anchors: int, seed: int = 0,
-    is_used: NDArray[np.bool_] | None = None, check: Check = nothing,
+    check: Check = nothing,
 ) -> tuple[Chips, NeighborGraph]:  # fmt: skip
     """Bring chips into a space and tie them to each other.
 
@@ -133,11 +133,10 @@ def chips_of(
         dim: widest directions in which neighbors are looked for.
         n_neighbors, n_anchors: k, and how many chips scores travel among at most; all others take theirs from the nearest.
         seed: of the draw of anchors.
-        is_used: bool [N]; anchors are drawn from these alone. None: from all.
     """
     white = space.white(roots)
     rows = embedded(white, dim)
-    usable = drawn_anchors(np.ones(len(rows), np.bool_) if is_used is None else is_used, n_anchors, seed)
+    usable = drawn_anchors(np.ones(len(rows), np.bool_), n_anchors, seed)
     at = usable[distinct(rows[usable])]
     graph = NeighborGraph.of(np.ascontiguousarray(rows[at]), n_neighbors, check)
     return Chips(space.standard(plain), white, graph.ties(rows, check), graph.links(check), at), graph
@@ -245,7 +244,6 @@ class Reading:
             nothing was held out.
         loss: of the whitened regression.
         held_out: None where clicks are too few.
-        sent: whether plain and whitened scores travel, 0 or 1.
     """
 
     plain_slope: Floats
@@ -258,7 +256,6 @@ class Reading:
     difference: float
     loss: float
     held_out: HeldOut | None
-    sent: tuple[float, float] = (1.0, 1.0)
 
     def scores(self, chips: Chips, propagation: float) -> Floats:
         """Score chips, float32 [B] in no unit."""
@@ -266,7 +263,7 @@ class Reading:
         if self.weight == 0:
             return narrow
         plain = (chips.standard @ self.plain_slope - self.zeros[0]) / self.scale_of[0]
-        wide = propagation * (chips.ties @ self.values) + self.sent[0] * plain + self.sent[1] * narrow
+        wide = propagation * (chips.ties @ self.values) + plain + narrow
         found: Floats = self.weight * (wide - self.zeros[2]) / self.scale_of[2] + (1 - self.weight) * narrow
         return found.astype(np.float32)
 
@@ -301,9 +298,7 @@ def weight_of(share: float, difference: float, even_share: float) -> float:
 
 def read_clicks(
     chips: Chips, marks: Marks, views_of: Callable[[Ints], Floats], *, propagation: float, most_held_out: int, seed: int,
-    even_share: float,
-    share: float | None = None, weight: float | None = None, tolerance: float = 1e-5, before: Reading | None = None,
-    check: Check = nothing,
+    even_share: float, share: float | None = None, tolerance: float = 1e-5, check: Check = nothing,
 ) -> Reading:  # fmt: skip
     """Learn both readings from the clicks, and how much each counts.
 
@@ -324,14 +319,11 @@ def read_clicks(
         even_share: see `weight_of`.
         share: damaged share of the unlabeled, if it is known better than from clicks; None: guessed from the held-out
             clicks.
-        weight: of the propagated reading; None: as the clicks say.
         tolerance: of the regressions, see `logistic.fit_logistic`.
-        before: an earlier answer, to start the regressions from.
         check: called often; what it raises ends the work.
     """
     fit = _Fit(chips, views_of(marks.positive), marks, tolerance, check)
-    start = (None, None) if before is None else (before.plain_slope, before.slope)
-    held_out, difference = _hold_out(fit, propagation, most_held_out, seed, start), 0.0
+    held_out, difference = _hold_out(fit, propagation, most_held_out, seed), 0.0
     if held_out is not None:
         rows = [chips.take(each) for each in (held_out.clicked, held_out.unlabeled)]
         (wide, narrow), (wide_u, narrow_u) = (held_out.readings(each, propagation) for each in rows)
@@ -340,7 +332,7 @@ def read_clicks(
         if share is None:
             share = elkan_noto_of_margins(*held_out.unseen(narrow, narrow_u))
     l2 = L2 if share is None else l2_for_share(share)
-    plain_slope, slope, loss = fit(np.arange(len(marks.positive)), marks.unlabeled, l2, start)
+    plain_slope, slope, loss = fit(np.arange(len(marks.positive)), marks.unlabeled, l2)
     zeros, scale_of = np.zeros(3, np.float32), np.ones(3, np.float32)
     anchors = chips.take(chips.at)
     for place, margin in enumerate((anchors.standard @ plain_slope, anchors.white @ slope)):
@@ -349,8 +341,7 @@ def read_clicks(
     only_own = Reading(plain_slope, slope, zeros, scale_of, start_values, 1.0, share, difference, loss, held_out)
     values = label_propagation(only_own.scores(anchors, propagation)[:, None], chips.links, propagation, check)[:, 0]
     zeros[2], scale_of[2] = _origin(values)
-    if weight is None:
-        weight = 0.0 if share is None else weight_of(share, difference, even_share)
+    weight = 0.0 if share is None else weight_of(share, difference, even_share)
     return replace(only_own, values=values.astype(np.float32), weight=weight)
 
 
@@ -365,7 +356,7 @@ class _Fit:
     check: Check
 
     def __call__(
-        self, which: Ints, unlabeled: Ints, l2: float, start: Sequence[Floats | None], *, with_accepted: bool = True
+        self, which: Ints, unlabeled: Ints, l2: float, *, with_accepted: bool = True
     ) -> tuple[Floats, Floats, float]:
         """Return the slopes, plain and whitened, and the loss of the latter; `which`: places in `marks.positive`."""
         marks, n_views = self.marks, len(self.views)
@@ -375,22 +366,20 @@ class _Fit:
         clicked, more, rest = np.split(weights, [len(which), len(which) + len(accepted)])
         slopes, loss = [], 0.0
         every_view = self.views[:, which].reshape(-1, self.views.shape[2])
-        for n, positive, values, first in (
-            (1, self.chips.standard[marks.positive[which]], self.chips.standard, start[0]),
-            (n_views, every_view, self.chips.white, start[1]),
+        for n, positive, values in (
+            (1, self.chips.standard[marks.positive[which]], self.chips.standard),
+            (n_views, every_view, self.chips.white),
         ):
             both = np.concatenate([positive, values[others]])
             weight = np.concatenate([np.tile(clicked / n, n), rest, more]).astype(np.float32)
             is_positive = np.arange(len(both)) < len(positive)
             is_positive[len(both) - len(accepted) :] = True
-            slope, _, loss = fit_logistic(
-                both, is_positive, l2, weight, tolerance=self.tolerance, start=first, check=self.check
-            )
+            slope, _, loss = fit_logistic(both, is_positive, l2, weight, tolerance=self.tolerance, check=self.check)
             slopes.append(slope)
         return slopes[0], slopes[1], loss
 
 
-def _hold_out(fit: _Fit, propagation: float, most: int, seed: int, start: Sequence[Floats | None]) -> HeldOut | None:
+def _hold_out(fit: _Fit, propagation: float, most: int, seed: int) -> HeldOut | None:
     """Fit both readings without a part of the clicks and of the unlabeled, part by part; None where there is too little.
 
     Only the analyst's own clicks are held out, unless these alone are too few.
@@ -407,7 +396,7 @@ def _hold_out(fit: _Fit, propagation: float, most: int, seed: int, start: Sequen
     found = []
     for part in range(n_folds):
         kept = np.concatenate([np.flatnonzero(fold != part), np.arange(n, n_all)])
-        found.append(fit(kept, unlabeled[fold_u != part], L2, start, with_accepted=False)[:2])
+        found.append(fit(kept, unlabeled[fold_u != part], L2, with_accepted=False)[:2])
     slopes = [np.stack(each) for each in zip(*found, strict=True)]
     anchors = chips.take(chips.at)
     margins = [values @ each.T for values, each in zip((anchors.standard, anchors.white), slopes, strict=True)]

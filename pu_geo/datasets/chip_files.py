@@ -82,8 +82,7 @@ def read_abcd(folder: Path) -> ClassifiedChips:
                                kind="missing")  # fmt: skip
         for line in csv.reader(listed.read_text(encoding="utf-8").splitlines()):
             if len(line) != 2 or line[1].strip() not in ("0", "1"):
-                raise DatasetError(f"{listed.name} has a line {line!r}; it must be NAME,0 or NAME,1.", "Download it again.",
-                                   kind="corrupt")  # fmt: skip
+                raise _corrupt(f"{listed.name} has a line {line!r}; it must be NAME,0 or NAME,1")
             folds[line[0].strip()] = (int(line[1]), fold)
     names = sorted(folds)
     chips = np.stack([_pair(folder / "patch-pairs" / PurePosixPath(name).name) for name in names])
@@ -96,12 +95,11 @@ def _pair(path: Path) -> NDArray[np.uint8]:
         real = regular_file(path, ImageryError)
         with gdal_env(), quiet_open(real, scene_driver(real)) as source:
             if source.count != 6 or set(source.dtypes) != {"uint8"} or max(source.shape) > MAX_SIDE_PX:
-                raise DatasetError(f"{path.name} has {source.count} bands; pairs have 6 of 8 bits.", "Download it again.",
-                                   kind="corrupt")  # fmt: skip
+                raise _corrupt(f"{path.name} has {source.count} bands; pairs have 6 of 8 bits")
             return np.asarray(source.read())
     except (ImageryError, *GDAL_ERRORS) as cause:
         words = cause.problem if isinstance(cause, PuGeoError) else str(cause)
-        raise DatasetError(f"{path.name} cannot be read: {words}", "Download the data set again.", kind="corrupt") from cause
+        raise _corrupt(f"{path.name} cannot be read: {words.rstrip('.')}") from cause
 
 
 @contextmanager
@@ -147,8 +145,11 @@ def _read(root: Path | zipfile.ZipFile, name: str) -> bytes:
         with (root / name).open("rb") if isinstance(root, Path) else root.open(name) as stream:
             return stream.read(MAX_PICTURE_BYTES)
     except _UNREADABLE as cause:
-        raise DatasetError(f"{name} of {_name_of(root)} cannot be read: {cause}.", "Download it again.",
-                           kind="corrupt") from cause  # fmt: skip
+        raise _corrupt(f"{name} of {_name_of(root)} cannot be read: {cause}") from cause
+
+
+def _corrupt(problem: str) -> DatasetError:
+    return DatasetError(f"{problem}.", "Download it again.", kind="corrupt")
 
 
 def _name_of(root: Path | zipfile.ZipFile) -> str:
@@ -173,7 +174,7 @@ def _picture(data: bytes, name: str, size_px: int) -> NDArray[np.uint8]:
     except cv2.error:
         picture = None
     if picture is None or max(picture.shape[:2]) > MAX_SIDE_PX:
-        raise DatasetError(f"{name} is no picture that can be read.", "Download the data set again.", kind="corrupt")
+        raise _corrupt(f"{name} is no picture that can be read")
     return as_chip(np.asarray(picture, np.uint8), size_px)
 
 
@@ -230,14 +231,13 @@ def _crops(picture: Path, labels: Path, size_px: int) -> tuple[NDArray[np.uint8]
         outlines = shapely.to_wkb(shapely.from_wkt([row["wkt"] for row in known]))
         damage = np.array([SUBTYPES.index(row["properties"]["subtype"]) for row in known], np.int64)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError, shapely.errors.GEOSException, OSError) as cause:
-        raise DatasetError(f"{labels.name} is no label file of xBD ({type(cause).__name__}).", "Download it again.",
-                           kind="corrupt") from cause  # fmt: skip
+        raise _corrupt(f"{labels.name} is no label file of xBD ({type(cause).__name__})") from cause
     chips = np.empty((len(known), 3, size_px, size_px), np.uint8)
     if not known:
         return chips, damage
     pixels = cv2.imread(str(picture), cv2.IMREAD_COLOR)
     if pixels is None:
-        raise DatasetError(f"{picture.name} cannot be decoded.", "Download it again.", kind="corrupt")
+        raise _corrupt(f"{picture.name} cannot be decoded")
     boxes = whole_pixels(chip_windows([bytes(one) for one in outlines], _PIXELS))
     height, width = pixels.shape[:2]
     for (left, top, right, bottom), out in zip(boxes.tolist(), chips, strict=True):

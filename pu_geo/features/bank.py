@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,75 +23,14 @@ from pu_geo.features.layers import LayerBanks
 from pu_geo.features.networks import KINDS, NetworkMaker
 from pu_geo.features.rcf import RcfBank, RcfSettings
 from pu_geo.features.shared import SharedBank
-from pu_geo.features.views import Report
+from pu_geo.features.views import Maker as Maker
+from pu_geo.features.views import Making, Report
 from pu_geo.records import FeatureRequest, View
-from pu_geo.training.augment import AERIAL, AugmentSettings
 
 FEATURE_SEED = 0  # of the views that the features of every chip set are made of
 N_VIEWS = RcfSettings().n_views  # views per chip, the chip as it was cut included
 DEFAULT_MAKER = "rcf"
 ROWS_TOGETHER = math.lcm(rcf.BLOCK, networks.BLOCK)  # chips after which every maker starts anew with random numbers
-
-
-class Maker(Protocol):
-    """What makes frozen features of chips.
-
-    Attributes:
-        kind: its row in `MAKERS`.
-        n_features: per chip, D.
-    """
-
-    @property
-    def kind(self) -> str: ...
-
-    @property
-    def n_features(self) -> int: ...
-
-    @classmethod
-    def fit_request(
-        cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None,
-        *, generator: torch.Generator, device: torch.device, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
-    ) -> Self:  # fmt: skip
-        """Make what the request asks for; see `fit_maker`."""
-        ...
-
-    @classmethod
-    def from_state(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
-        """Build the maker from what `state` and `facts` gave; both may come from a stranger's file."""
-        ...
-
-    def transform(
-        self, chips: NDArray[np.uint8], n_views: int, *, seed: int, device: torch.device,
-        out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None, first: int = 0,
-    ) -> NDArray[np.float16]:  # fmt: skip
-        """Compute features of several views of every chip, float16 [V, N, D]; view 0 is the chip as it was cut.
-
-        Args:
-            chips: uint8 [N, C, H, W], may be a memory map.
-            seed: it and the rows' order decide the views.
-            out: float16 [V, N, D] to write into.
-            report: called with {"done", "total", "seconds"}, counted in chips.
-            masks: bool [N, H, W], the footprints; given where facts()["pool"] is "footprint", and nowhere else.
-            first: chips of the set before these, a multiple of `ROWS_TOGETHER`: so parts of a set get the features that they
-                have in the whole, bit for bit on one kind of processor.
-
-        Raises:
-            ShapeError: if chips, out or masks do not fit the maker.
-            JobCancelled: if the user cancelled.
-        """
-        ...
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Return all that the maker is made of as plain arrays, for a file that cannot run code."""
-        ...
-
-    def facts(self) -> dict[str, Any]:
-        """Return what a reader of the features should know, as JSON: kind, backbone, weights_file, weights_sha256, licence,
-        pool, layer, size_px, dates, None where a maker has no such thing; and "holds_imagery": whether its arrays are
-        patches of a project's imagery, or were learned from it, so that whoever gets them gets some of it."""
-        ...
 
 
 MAKERS: dict[str, type[Maker]] = {one.kind: one for one in (RcfBank, SharedBank, LayerBanks)} | dict.fromkeys(
@@ -119,12 +58,11 @@ def fit_maker(
         TrainingError: if there is no such maker, or it cannot do what the request asks for.
         JobCancelled: if the user cancelled.
     """
-    kind = _row(request.maker.partition(":")[0])
-    if kind is LayerBanks:
-        return kind.fit_request(request, chips, rows, generator=generator, device=device, views=views, is_missing=is_missing)
-    return kind.fit_request(
-        request, chips, rows, generator=generator, device=device, report=report, is_cancelled=is_cancelled
+    making = Making(
+        generator=generator, device=device, report=report, is_cancelled=is_cancelled, views=views, is_missing=is_missing
     )
+    chosen = np.arange(len(chips)) if rows is None else rows
+    return _row(request.maker.partition(":")[0]).fit_request(request, chips, chosen, making)
 
 
 def from_state(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Maker:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, ClassVar, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
 from pu_geo.features.rcf import BLOCK, RcfBank, problem_of_bank, rcf
-from pu_geo.features.views import Report, checked_out, describe_views
+from pu_geo.features.views import Chips, Describe, Maker, Making, Report, refuse_choices
 from pu_geo.records import FeatureRequest, View, When
-from pu_geo.training.augment import AERIAL, AugmentSettings
 
 KIND = "layers"
 JOINS = "+"  # views of one bank
 MOST_BANKS, MOST_BANDS = 16, 256
 LEAST_TO_EXPECT, MOST_TO_EXPECT = 50, 1000  # chips that expectations of a missing view are learned from
-MOST_PATTERNS = 24  # of other views that chips have, that expectations of a view are learned for: the commonest ones
 _BLOCK = 4096  # chips that are filled in at a time
 _NAME = re.compile(r"[A-Za-z0-9-]{1,40}(\+[A-Za-z0-9-]{1,40}){0,3}")
 _OPTICAL = {3: (View("post", "post", 0, 3),), 6: (View("pre", "pre", 0, 3), View("post", "post", 3, 6))}
@@ -34,7 +32,7 @@ _HINT = "Choose some of these with --layers, such as pre+post,sar-post; a layer 
 
 
 @dataclass(frozen=True)
-class LayerBanks:
+class LayerBanks(Maker):
     """Banks of filters, one a view, ready for chips with a table of views.
 
     Attributes:
@@ -43,7 +41,8 @@ class LayerBanks:
         banks: in the order of `views`.
     """
 
-    kind: ClassVar[str] = KIND
+    kind = KIND
+    block = BLOCK
 
     views: tuple[View, ...]
     chip_views: tuple[View, ...]
@@ -95,12 +94,7 @@ class LayerBanks:
         return cls(views, chip_views, tuple(banks))
 
     @classmethod
-    def fit_request(
-        cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None,
-        *, generator: torch.Generator, device: torch.device, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None, views: Sequence[View] = (),
-        is_missing: NDArray[np.bool_] | None = None,
-    ) -> LayerBanks:  # fmt: skip
+    def fit_request(cls, request: FeatureRequest, chips: Chips, rows: NDArray[np.int64], making: Making) -> LayerBanks:
         """Choose filters for each view that the request names, see `RcfBank.fit`.
 
         All banks draw from the generator as it came: what one finds does not depend on which others there are, so a set
@@ -108,27 +102,21 @@ class LayerBanks:
 
         Args:
             rows: int64 [M], chips to choose from; each bank takes those of them that have its view.
-            views: bands of the chips; without it, 3 bands are post, and 6 are pre and post.
-            is_missing: bool [V, N], which chips lack which view; None where all have all.
+            making: without its `views`, 3 bands are post, and 6 are pre and post.
 
         Raises:
             TrainingError: if a layer is not there, no building has it, or the request has a choice that only networks have.
         """
-        plain = FeatureRequest(KIND, layers=request.layers, licence=request.licence, n_views=request.n_views)
-        if odd := [one.name for one in fields(request) if getattr(request, one.name) != getattr(plain, one.name)]:
-            raise TrainingError(
-                f"Features of layers leave no choice of {', '.join(odd)}: they are random convolutions, averaged over the "
-                "chip.",
-                "Leave that out, or choose a network; networks take the optical bands alone.",
-                kind="maker",
-            )
-        table = tuple(views) or _OPTICAL.get(chips.shape[1], ())
+        refuse_choices(
+            request, KIND, ("layers",), "Features of layers", "they are random convolutions, averaged over the chip",
+            "Leave that out, or choose a network; networks take the optical bands alone.",
+        )  # fmt: skip
+        table = tuple(making.views) or _OPTICAL.get(chips.shape[1], ())
         names = tuple(request.layers)
         require_layers(names, table)
-        usable = np.arange(len(chips)) if rows is None else rows
-        state, banks = generator.get_state(), []
+        state, banks = making.generator.get_state(), []
         for name in names:
-            has_it = ~lacking(name, table, is_missing, len(chips))[usable]
+            has_it = ~lacking(name, table, making.is_missing, len(chips))[rows]
             if not has_it.any():
                 raise TrainingError(
                     f"No building has data in {name} that filters could be chosen from.",
@@ -136,7 +124,7 @@ class LayerBanks:
                     kind="layers",
                 )
             own = torch.Generator().set_state(state)
-            banks.append(RcfBank.fit(chips, own, rows=usable[has_it], bands=bands_of(name, table)))
+            banks.append(RcfBank.fit(chips, own, rows=rows[has_it], bands=bands_of(name, table)))
         ends = np.cumsum([0, *(bank.n_features for bank in banks)]).tolist()
         columns = tuple(
             View(name, when_of(name, table), first, last) for name, first, last in zip(names, ends, ends[1:], strict=False)
@@ -179,21 +167,8 @@ class LayerBanks:
                 )
         return replace(self, chip_views=tuple(there[view.name] for view in self.chip_views))
 
-    def transform(
-        self, chips: NDArray[np.uint8], n_views: int, *, seed: int, device: torch.device,
-        out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None, first: int = 0,
-    ) -> NDArray[np.float16]:  # fmt: skip
-        """Compute features of several views of every chip, float16 [V, N, D]; see `bank.Maker.transform`.
-
-        What a bank gives of a chip that lacks its view means nothing: see `fill_missing`.
-
-        Raises:
-            ShapeError: if the chips have too few bands, `out` another shape, or masks were given.
-            JobCancelled: if the user cancelled.
-        """
-        if masks is not None:
-            raise ShapeError("random-convolution features are averaged over whole chips; pass masks=None.")
+    def _prepared(self, chips: Chips, device: torch.device, is_cancelled: Callable[[], bool]) -> tuple[Chips, Describe, int]:
+        """Prepare for chips; what a bank gives of one that lacks its view means nothing: see `fill_missing`."""
         last = max(view.stop for view in self.chip_views)
         if chips.ndim != 4 or chips.shape[1] < last:
             raise ShapeError(f"chips must be [N, {last} or more, H, W] for these banks; got {chips.shape}.")
@@ -203,10 +178,7 @@ class LayerBanks:
         def describe(images: torch.Tensor, _: torch.Tensor | None) -> torch.Tensor:
             return torch.cat([rcf(images[:, own], bank) for own, bank in zip(bands, here, strict=True)], dim=1).half()
 
-        return describe_views(
-            describe, chips, checked_out(out, (n_views, len(chips), self.n_features)), seed=seed, device=device, block=BLOCK,
-            augmentation=augmentation, first=first, report=report, is_cancelled=is_cancelled,
-        )  # fmt: skip
+        return chips, describe, 1
 
 
 def _require_data(views: Sequence[View], is_missing: NDArray[np.bool_]) -> None:
@@ -231,8 +203,7 @@ def fill_missing(
 
     Source: ours; ridge regression of the square roots of the features, which the default ranking reads too, in place of
     the mean. Its penalty is chosen by leaving one chip out; where nothing can be expected so, or fewer than
-    `LEAST_TO_EXPECT` chips have all views that it takes, the mean of the roots is left. Where chips differ in what they lack
-    in more than `MOST_PATTERNS` ways, the rarer ones use fewer of their views.
+    `LEAST_TO_EXPECT` chips have all views that it takes, the mean of the roots is left.
 
     Args:
         features: float16 [V, N, D], at least 0, may be a memory map; each augmented view has its own mean.
@@ -280,32 +251,10 @@ def fill_missing(
 
 
 def _patterns(is_missing: NDArray[np.bool_], lacks: NDArray[np.bool_]) -> list[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
-    """Return which views to take as missing, bool [V], and the chips, int64 [n], for all chips that lack a view.
-
-    The commonest patterns are as they are. A chip of a rarer one joins that with the most views among those that it has too;
-    if there is none, it keeps the one of its views that most chips have.
-
-    Args:
-        is_missing: bool [V, N].
-        lacks: bool [N], the row of that view.
-    """
+    """Return which views are missing, bool [V], and of which chips, int64 [n], for all chips that lack a view, bool [N]."""
     rows = np.flatnonzero(lacks)
-    every, of_row, counts = np.unique(is_missing[:, rows], axis=1, return_inverse=True, return_counts=True)
-    order = np.argsort(-counts, kind="stable")
-    kept, target = list(every.T[order[:MOST_PATTERNS]]), np.zeros(len(counts), np.int64)
-    target[order[:MOST_PATTERNS]] = np.arange(len(kept))
-    n_having = (~is_missing).sum(axis=1)
-    for rare in order[MOST_PATTERNS:].tolist():
-        fits = [k for k, pattern in enumerate(kept) if (pattern >= every[:, rare]).all()]
-        if not fits:
-            alone = np.ones(len(is_missing), np.bool_)
-            if not every[:, rare].all():
-                alone[np.argmax(np.where(every[:, rare], -1, n_having))] = False
-            kept.append(alone)
-            fits = [len(kept) - 1]
-        target[rare] = min(fits, key=lambda k: int(kept[k].sum()))
-    target = target[of_row.reshape(-1)]
-    return [(pattern, rows[target == k]) for k, pattern in enumerate(kept)]
+    every, of_row = np.unique(is_missing[:, rows], axis=1, return_inverse=True)
+    return [(pattern, rows[of_row.reshape(-1) == k]) for k, pattern in enumerate(every.T)]
 
 
 def without(

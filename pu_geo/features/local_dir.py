@@ -41,9 +41,10 @@ ARGUMENTS = frozenset({
 """What a config.json may set of an architecture. Others of timm's arguments load files or fetch them."""
 _NAME = re.compile(r"[a-z0-9_]{1,80}")
 _TABLES = ("relative_position_index", "attn_mask", "k_bias")  # constants that older files hold and networks make themselves
-_BROKEN = (
+BROKEN = (
     RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, NotImplementedError,
 )  # fmt: skip
+"""What networks raise where sizes, layers and settings do not go together."""
 
 
 class _Reached(Exception):
@@ -253,14 +254,19 @@ def build(config: object, tensors: Mapping[str, Tensor], layer: str, pool: str, 
         found = TimmMaps(model.requires_grad_(False), layer, pool, weights)
     except TrainingError as error:
         raise TrainingError(error.problem, HINT, kind="weights") from error
-    except _BROKEN as error:
-        words = " ".join(str(error).split())[:200]
+    except BROKEN as error:
         raise _refusal(
-            f"timm {timm.__version__} cannot build {name} with these settings, layer {layer!r} and {size_px} px ({words})"
+            f"timm {timm.__version__} cannot build {name} with these settings, layer {layer!r} and {size_px} px "
+            f"({first_words(error)})"
         ) from error
     if pool == "cls" and (getattr(model, "cls_token", None) is None or not found.n_prefix):
         raise _refusal(f"{name} has no class token to pool by (cls); mean and footprint are left")
     return found
+
+
+def first_words(error: Exception) -> str:
+    """Return the beginning of what an error says, in one line."""
+    return " ".join(str(error).split())[:200]
 
 
 def _require_small(sketch: nn.Module, name: str, size_px: int) -> None:

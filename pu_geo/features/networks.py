@@ -24,9 +24,8 @@ from torch import Tensor, nn
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
 from pu_geo.features import local_dir, self_supervised
 from pu_geo.features.rcf import fast_dtype
-from pu_geo.features.views import HIGHEST, Report, checked_out, describe_views, joined_dates, mean_inside, split_dates
+from pu_geo.features.views import HIGHEST, Chips, Describe, Maker, Making, joined_dates, mean_inside, split_dates
 from pu_geo.records import FeatureRequest
-from pu_geo.training.augment import AERIAL, AugmentSettings
 from pu_geo.training.backbones import empty_backbone, fill, read_safetensors, require_same_shapes, tensors_of_backbone
 from pu_geo.training.network import fused
 
@@ -39,15 +38,11 @@ ROWS_FOR_SCALE, USUAL = 64, (2.0**-4, 2.0**12)
 DATES, POOLS = ("both", "diff", "post"), ("mean", "cls", "footprint")
 KINDS = ("resnet18", "resnet50", "local-dir", "self-supervised")
 _INPUT, _NETWORK = ("input.mean", "input.std"), "network."
-BROKEN = (
-    RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, NotImplementedError,
-)  # fmt: skip
-"""What networks raise where sizes, layers and settings do not go together."""
 _HINT = "Choose a .safetensors file with the state dict of this network, whole and without anything else in it."
 
 
 @dataclass(frozen=True)
-class NetworkMaker:
+class NetworkMaker(Maker):
     """A frozen network that makes features of chips.
 
     Features are kept in float16. So that neither large nor small ones are lost, all are multiplied by one power of two,
@@ -64,6 +59,8 @@ class NetworkMaker:
         dates: see `FeatureRequest`.
         origin: "backbone", "weights_file", "weights_sha256", "licence"; "config" of networks of timm.
     """
+
+    block = BLOCK
 
     kind: str
     network: nn.Module
@@ -95,11 +92,7 @@ class NetworkMaker:
         return {name: tensor.cpu().numpy() for name, tensor in tensors.items() if tensor.is_floating_point()}
 
     @classmethod
-    def fit_request(
-        cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None,
-        *, generator: torch.Generator, device: torch.device, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
-    ) -> NetworkMaker:  # fmt: skip
+    def fit_request(cls, request: FeatureRequest, chips: Chips, rows: NDArray[np.int64], making: Making) -> NetworkMaker:
         """Read the network that the request names, or train one on the chips; see `bank.fit_maker`.
 
         Raises:
@@ -108,11 +101,11 @@ class NetworkMaker:
         """
         kind = request.maker.partition(":")[0]
         _require_choices(request, kind, chips.shape)
-        usable = np.arange(len(chips)) if rows is None else rows
         if kind == "self-supervised":
             found = self_supervised.learn(
-                chips, usable, request.dates, generator=generator, device=device, report=report, is_cancelled=is_cancelled
-            )
+                chips, rows, request.dates, generator=making.generator, device=making.device, report=making.report,
+                is_cancelled=making.is_cancelled,
+            )  # fmt: skip
             given = _Given(found.tensors, found.mean, found.std, 0, {"backbone": found.backbone, "weights_file": None})
             given.origin["weights_sha256"] = _digest(found.tensors)
         else:
@@ -124,7 +117,7 @@ class NetworkMaker:
         n_dates = 1 if request.dates == "post" else 2
         mean, std = (each if len(each) == N_BANDS * n_dates else each.repeat(n_dates) for each in (given.mean, given.std))
         made = _built({**facts, **given.origin}, given.tensors, mean, std, chips.shape[2])
-        return made._with_scale(chips[usable[:ROWS_FOR_SCALE]], device)
+        return made._with_scale(chips[rows[:ROWS_FOR_SCALE]], making.device)
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> NetworkMaker:
@@ -143,29 +136,13 @@ class NetworkMaker:
         mean, std = (tensors.pop(name) for name in _INPUT)
         return _built(facts, {name.removeprefix(_NETWORK): tensor for name, tensor in tensors.items()}, mean, std)
 
-    def transform(
-        self, chips: NDArray[np.uint8], n_views: int, *, seed: int, device: torch.device,
-        out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None, first: int = 0,
-    ) -> NDArray[np.float16]:  # fmt: skip
-        """Compute features of several views of every chip, float16 [V, N, D]; see `bank.Maker.transform`.
-
-        Convolutions run in bfloat16 where the hardware knows it, with BatchNorm in their weights.
-
-        Raises:
-            ShapeError: if chips, masks or `out` do not fit.
-            TrainingError: if features are not finite.
-            JobCancelled: if the user cancelled; asked between any two parts of a block.
-        """
+    def _prepared(self, chips: Chips, device: torch.device, is_cancelled: Callable[[], bool]) -> tuple[Chips, Describe, int]:
+        """Prepare for chips; convolutions run in bfloat16 where the hardware knows it, with BatchNorm in their weights."""
         wanted = (3, 6) if self.dates == "post" else (6,)
         if chips.ndim != 4 or chips.shape[1] not in wanted:
             raise ShapeError(
                 f"chips must be [N, {' or '.join(map(str, wanted))}, H, W] for these features; got {chips.shape}."
             )
-        if (masks is not None) != (self.pool == "footprint"):
-            raise ShapeError(f"masks go with pool='footprint', and with nothing else; pool is {self.pool!r}.")
-        if masks is not None and masks.shape != (len(chips), *chips.shape[2:]):
-            raise ShapeError(f"masks must be {(len(chips), *chips.shape[2:])}, one a chip; got {masks.shape}.")
         pixels = (PIXELS_AT_ONCE_CPU if device.type == "cpu" else PIXELS_AT_ONCE_GPU) * N_BANDS // len(self.mean)
         step = max(1, pixels // (self.size_px**2 or math.prod(chips.shape[2:])))
         network = self._quick(chips.shape[2:], device)
@@ -173,7 +150,7 @@ class NetworkMaker:
         def describe(images: Tensor, footprints: Tensor | None) -> Tensor:
             parts = []
             for first in range(0, len(images), step):
-                if is_cancelled is not None and is_cancelled():
+                if is_cancelled():
                     raise JobCancelled
                 some = slice(first, first + step)
                 parts.append(self._describe(network, images[some], None if footprints is None else footprints[some]))
@@ -182,11 +159,7 @@ class NetworkMaker:
                 raise _refusal(f"The network {self.origin['backbone']} gives features that are no finite numbers")
             return found.clamp(-HIGHEST, HIGHEST).half()
 
-        return describe_views(
-            describe, chips, checked_out(out, (n_views, len(chips), self.n_features)), seed=seed, device=device, block=BLOCK,
-            views_at_once=max(1, step // BLOCK), augmentation=augmentation, masks=masks, first=first, report=report,
-            is_cancelled=is_cancelled,
-        )  # fmt: skip
+        return chips, describe, max(1, step // BLOCK)
 
     def _describe(self, network: Callable[[Tensor], Tensor], images: Tensor, footprints: Tensor | None) -> Tensor:
         """Describe images, float32 [B, C, H, W] in 0..255, by features, float32 [B, D], not yet scaled."""
@@ -326,8 +299,8 @@ def _built(
     try:
         with torch.inference_mode():
             maps = network(torch.zeros(2, N_BANDS, side, side))
-    except BROKEN as error:
-        raise _refusal(f"The network {name} takes no images of {side} px ({_first_words(error)})") from error
+    except local_dir.BROKEN as error:
+        raise _refusal(f"The network {name} takes no images of {side} px ({local_dir.first_words(error)})") from error
     if not isinstance(maps, Tensor) or maps.ndim != 4 or not maps.shape[1]:
         raise _refusal(f"The network {name} gives no maps of features after {layer or 'its last layer'}")
     if maps.shape[0] != 2:  # such as windows
@@ -378,10 +351,6 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
         digest.update(name.encode())
         digest.update(tensors[name].contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _first_words(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
 
 
 @contextmanager

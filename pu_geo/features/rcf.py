@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,10 +17,9 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pu_geo.errors import ShapeError, TrainingError
-from pu_geo.features.views import checked_out, describe_views
+from pu_geo.errors import ShapeError
+from pu_geo.features.views import Chips, Describe, Maker, Making, refuse_choices
 from pu_geo.records import FeatureRequest
-from pu_geo.training.augment import AERIAL, AugmentSettings
 from pu_geo.training.threads import one_thread
 
 BLOCK = 16
@@ -53,7 +52,7 @@ class RcfSettings:
 
 
 @dataclass(frozen=True)
-class RcfBank:
+class RcfBank(Maker):
     """A bank of filters, ready for chips whose bands were standardised.
 
     Attributes:
@@ -62,7 +61,8 @@ class RcfBank:
         band_mean, band_std: float32 [C], in units of the uint8 chips.
     """
 
-    kind: ClassVar[str] = "rcf"
+    kind = "rcf"
+    block = BLOCK
 
     filters: Tensor
     bias: Tensor
@@ -93,29 +93,19 @@ class RcfBank:
         return cls(**tensors, stride_px=int(arrays["step"][0]), threshold=float(arrays["step"][1]))
 
     @classmethod
-    def fit_request(
-        cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None,
-        *, generator: torch.Generator, device: torch.device, report: Callable[[Mapping[str, object]], None] | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
-    ) -> RcfBank:  # fmt: skip
+    def fit_request(cls, request: FeatureRequest, chips: Chips, rows: NDArray[np.int64], making: Making) -> RcfBank:
         """Do what `fit` does, for `bank.fit_maker`: a matter of a second, which reports nothing.
 
         Raises:
             TrainingError: if the request has a choice that only networks have.
         """
-        plain = FeatureRequest("rcf", licence=request.licence, n_views=request.n_views)
-        if request.dates == "post" and chips.shape[1] == 3:
-            plain = replace(plain, dates="post")
-        odd = [each.name for each in fields(request) if getattr(request, each.name) != getattr(plain, each.name)]
-        if odd:
-            raise TrainingError(
-                f"Random-convolution features (rcf) leave no choice of {', '.join(odd)}: their filters look at all bands "
-                "of the "
-                "chip together, and are averaged over it.",
-                "Leave that out, or choose a network: resnet18, resnet50, local-dir:FOLDER or self-supervised.",
-                kind="maker",
-            )
-        return cls.fit(chips, generator, rows=rows)
+        free = ("dates",) if request.dates == "post" and chips.shape[1] == 3 else ()
+        refuse_choices(
+            request, cls.kind, free, "Random-convolution features (rcf)",
+            "their filters look at all bands of the chip together, and are averaged over it",
+            "Leave that out, or choose a network: resnet18, resnet50, local-dir:FOLDER or self-supervised.",
+        )  # fmt: skip
+        return cls.fit(chips, making.generator, rows=rows)
 
     @classmethod
     @one_thread()  # the same filters whatever the number of threads, which decides the last bits of sums
@@ -157,57 +147,11 @@ class RcfBank:
         shape = (n_filters, images.shape[1], size, size)
         return cls(filters.view(shape), -(filters @ mean), band_mean, band_std, settings.stride_px, settings.threshold)
 
-    def transform(
-        self,
-        chips: NDArray[np.uint8],
-        n_views: int,
-        *,
-        seed: int,
-        device: torch.device,
-        out: NDArray[np.float16] | None = None,
-        augmentation: AugmentSettings = AERIAL,
-        report: Callable[[Mapping[str, object]], None] | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
-        masks: NDArray[np.bool_] | None = None,
-        first: int = 0,
-    ) -> NDArray[np.float16]:
-        """Compute features of several views of every chip; view 0 is the chip as it was cut.
-
-        The result depends on `seed` and on the rows' order, not on where it runs or what it is written to.
-
-        Args:
-            chips: uint8 [N, C, H, W], may be a memory map; read once, in order.
-            n_views: V >= 1.
-            out: float16 [V, N, D] to write into, such as a memory map.
-            report: called after each block of chips with {"done", "total", "seconds"}, counted in chips.
-            masks: refused: filters are averaged over the whole chip, whose surroundings tell more than the footprint alone.
-            first: see `describe_views`.
-
-        Returns:
-            float16 [V, N, D]; `out` where that was given.
-
-        Raises:
-            ShapeError: if `out` has another shape or type, the chips other bands than the filters, or masks were given.
-            JobCancelled: if the user cancelled.
-        """
-        shape = (n_views, len(chips), self.n_features)
-        if masks is not None:
-            raise ShapeError("random-convolution features are averaged over whole chips; pass masks=None.")
+    def _prepared(self, chips: Chips, device: torch.device, is_cancelled: Callable[[], bool]) -> tuple[Chips, Describe, int]:
         if chips.ndim != 4 or chips.shape[1] != self.filters.shape[1]:
             raise ShapeError(f"chips must be [N, {self.filters.shape[1]}, H, W] for this bank; got {chips.shape}.")
         here = self.to(device)
-        return describe_views(
-            lambda images, _: rcf(images, here).half(),
-            chips,
-            checked_out(out, shape),
-            seed=seed,
-            device=device,
-            block=BLOCK,
-            augmentation=augmentation,
-            first=first,
-            report=report,
-            is_cancelled=is_cancelled,
-        )
+        return chips, lambda images, _: rcf(images, here).half(), 1
 
     def to(self, device: torch.device) -> RcfBank:
         """Copy the bank to a device."""

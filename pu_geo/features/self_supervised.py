@@ -118,8 +118,6 @@ def learn(
     def loss_of(z1: Tensor, z2: Tensor, _: Tensor) -> Tensor:
         return sscl_loss(z1, z2, temperature=TEMPERATURE)
 
-    with run.asking_within_batches(data.inputs):
-        run.stop_if_cancelled()
-        contrast(Training(run, learner, n_epochs), learner, data, rows, loss_of, batch_size=BATCH, stream=7)
+    contrast(Training(run, learner, n_epochs), learner, data, rows, loss_of, batch_size=BATCH, stream=7)
     weights = {each: tensor.detach().cpu() for each, tensor in backbone.state_dict().items() if tensor.is_floating_point()}
     return Learned(name, weights, mean, std)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,9 +21,8 @@ from safetensors.numpy import load
 
 from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.features.rcf import RcfBank, RcfSettings
-from pu_geo.features.views import Report
+from pu_geo.features.views import Chips, Describe, Making, refuse_choices
 from pu_geo.records import FeatureRequest
-from pu_geo.training.augment import AERIAL, AugmentSettings
 
 KIND = "shared"
 FILE = Path(__file__).with_name("shared_filters.safetensors")
@@ -40,7 +39,7 @@ class SharedBank(RcfBank):
         band_mean, band_std: float32 [C], see `band_statistics`; of length 0 where they are not known yet, see `measured`.
     """
 
-    kind: ClassVar[str] = KIND
+    kind = KIND
 
     @property
     def dates(self) -> str:
@@ -102,24 +101,16 @@ class SharedBank(RcfBank):
         return replace(bank, band_mean=torch.from_numpy(mean), band_std=torch.from_numpy(std))
 
     @classmethod
-    def fit_request(
-        cls, request: FeatureRequest, chips: NDArray[np.uint8], rows: NDArray[np.int64] | None = None,
-        *, generator: torch.Generator, device: torch.device, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None,
-    ) -> SharedBank:  # fmt: skip
+    def fit_request(cls, request: FeatureRequest, chips: Chips, rows: NDArray[np.int64], making: Making) -> SharedBank:
         """Measure the bands of the chips; nothing is drawn, so the generator has no part in it.
 
         Raises:
             TrainingError: if the request has a choice that only networks have, or the chips lack the bands of its dates.
         """
-        plain = FeatureRequest(KIND, dates=request.dates, licence=request.licence, n_views=request.n_views)
-        if odd := [one.name for one in fields(request) if getattr(request, one.name) != getattr(plain, one.name)]:
-            raise TrainingError(
-                f"Shared filters leave no choice of {', '.join(odd)}: they are the same everywhere, and averaged over the "
-                "chip.",
-                "Leave that out; --dates both or post can be chosen.",
-                kind="maker",
-            )
+        refuse_choices(
+            request, KIND, ("dates",), "Shared filters", "they are the same everywhere, and averaged over the chip",
+            "Leave that out; --dates both or post can be chosen.",
+        )  # fmt: skip
         if request.dates not in N_BANDS:
             raise TrainingError(
                 f"Shared filters take both dates, or post alone; not {request.dates!r}.",
@@ -138,24 +129,11 @@ class SharedBank(RcfBank):
             )
         return cls.of(request.dates).measured(chips, rows)
 
-    def transform(
-        self, chips: NDArray[np.uint8], n_views: int, *, seed: int, device: torch.device,
-        out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
-        is_cancelled: Callable[[], bool] | None = None, masks: NDArray[np.bool_] | None = None, first: int = 0,
-    ) -> NDArray[np.float16]:  # fmt: skip
-        """Compute features as `RcfBank.transform`, float16 [V, N, 512]; of chips with both dates, filters of post read the
-        last 3 bands.
-
-        Raises:
-            ShapeError: as there, and without statistics of bands.
-        """
+    def _prepared(self, chips: Chips, device: torch.device, is_cancelled: Callable[[], bool]) -> tuple[Chips, Describe, int]:
         self._require_bands(chips)
         if not self.is_measured:
             raise ShapeError("shared filters need statistics of the bands; call `measured` with the chips first.")
-        return super().transform(
-            chips[:, -self.filters.shape[1] :], n_views, seed=seed, device=device, out=out, augmentation=augmentation,
-            first=first, report=report, is_cancelled=is_cancelled, masks=masks,
-        )  # fmt: skip
+        return super()._prepared(chips[:, -self.filters.shape[1] :], device, is_cancelled)
 
     def _require_bands(self, chips: NDArray[np.uint8]) -> None:
         n_bands = self.filters.shape[1]

@@ -1,10 +1,13 @@
-"""Features of augmented views of chips, block by block: what all makers share."""
+"""What all makers of frozen features share: the face of a maker, and augmented views of chips, described block by block."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -12,67 +15,149 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pu_geo.errors import JobCancelled, ShapeError
-from pu_geo.training.augment import AugmentSettings, augment
+from pu_geo.errors import JobCancelled, ShapeError, TrainingError
+from pu_geo.records import FeatureRequest, View
+from pu_geo.training.augment import AERIAL, AugmentSettings, augment
 from pu_geo.training.threads import one_thread
 
 Report = Callable[[Mapping[str, object]], None]
+Chips = NDArray[np.uint8]
 Describe = Callable[[Tensor, Tensor | None], Tensor]
 """Turns images, float32 [B, C, H, W] in 0..255, and footprints, bool [B, H, W], into float16 [B, D]."""
 HIGHEST = 65_504.0  # of float16
 
 
-def describe_views(
-    describe: Describe, chips: NDArray[np.uint8], out: NDArray[np.float16], *, seed: int, device: torch.device, block: int,
-    views_at_once: int = 1, augmentation: AugmentSettings, masks: NDArray[np.bool_] | None = None, first: int = 0,
-    report: Report | None = None, is_cancelled: Callable[[], bool] | None = None,
-) -> NDArray[np.float16]:  # fmt: skip
-    """Describe several views of every chip; view 0 is the chip as it was cut.
+@dataclass(frozen=True, kw_only=True)
+class Making:
+    """What a maker is made with, beside a request and chips; see `bank.fit_maker`."""
 
-    Views depend on `seed`, `block` and the chips' order, not on where they are made. A footprint moves with its chip.
+    generator: torch.Generator
+    device: torch.device
+    report: Report | None = None
+    is_cancelled: Callable[[], bool] | None = None
+    views: Sequence[View] = ()
+    is_missing: NDArray[np.bool_] | None = None
 
-    Args:
-        chips: uint8 [N, C, H, W], may be a memory map; read once, in order.
-        out: float16 [V, N, D], what is written into.
+
+class Maker(ABC):
+    """What makes frozen features of chips.
+
+    Attributes:
+        kind: its row in `bank.MAKERS`.
         block: chips whose random numbers are drawn together, and that are handled together.
-        views_at_once: how many views of a block are described in one call.
-        masks: bool [N, H, W].
-        first: chips of the set before these, a multiple of `block`: a part of a set gets the views that it has in the whole.
-        report: called after each block of chips with {"done", "total", "seconds"}, counted in chips.
-
-    Returns:
-        `out`.
-
-    Raises:
-        ShapeError: if `first` is within a block.
-        JobCancelled: if the user cancelled; asked between views.
     """
-    if first % block:
-        raise ShapeError(f"first must be a multiple of {block}, the chips that are handled together; got {first}.")
-    n_views, began, done = len(out), time.monotonic(), 0
 
-    def extract(row: int) -> int:
-        rows = slice(row, min(row + block, len(chips)))
-        with torch.inference_mode():
-            images = torch.from_numpy(np.array(chips[rows])).to(device).float()
-            shown = None if masks is None else torch.from_numpy(np.array(masks[rows])).to(device)
-            generator = torch.Generator().manual_seed(seed * 1_000_003 + (first + row) // block)
-            for start in range(0, n_views, views_at_once):
-                if is_cancelled is not None and is_cancelled():
-                    raise JobCancelled
-                numbers = range(start, min(start + views_at_once, n_views))
-                pairs = [_view(images, shown, number, augmentation, generator) for number in numbers]
-                views = _joined([image for image, _ in pairs])
-                footprints = None if shown is None else _joined([mask for _, mask in pairs if mask is not None])
-                found = describe(views, footprints).view(len(numbers), len(images), -1)
-                out[start : numbers.stop, rows] = found.cpu().numpy()
-        return rows.stop - rows.start
+    kind: str
+    block: int
 
-    for n in _blocks_at_once(extract, range(0, len(chips), block), device):
-        done += n
-        if report is not None:
-            report({"done": done, "total": len(chips), "seconds": time.monotonic() - began})
-    return out
+    @property
+    @abstractmethod
+    def n_features(self) -> int:
+        """Features per chip, D."""
+
+    @classmethod
+    @abstractmethod
+    def fit_request(cls, request: FeatureRequest, chips: Chips, rows: NDArray[np.int64], making: Making) -> Self:
+        """Make what the request asks for; see `bank.fit_maker`."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
+        """Build the maker from what `state` and `facts` gave; both may come from a stranger's file.
+
+        Raises:
+            TrainingError: if they do not belong together, or hold what no maker of that kind gives.
+        """
+
+    @abstractmethod
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Return all that the maker is made of as plain arrays, for a file that cannot run code."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """Return what a reader of the features should know, as JSON: kind, backbone, weights_file, weights_sha256, licence,
+        pool, layer, size_px, dates, None where a maker has no such thing; and "holds_imagery": whether its arrays are
+        patches of a project's imagery, or were learned from it, so that whoever gets them gets some of it."""
+
+    @abstractmethod
+    def _prepared(self, chips: Chips, device: torch.device, is_cancelled: Callable[[], bool]) -> tuple[Chips, Describe, int]:
+        """Return the bands of chips that it reads, what describes them, and how many views of a block it does in one call.
+
+        Raises:
+            ShapeError: if it cannot read these chips.
+        """
+
+    def transform(
+        self, chips: NDArray[np.uint8], n_views: int, *, seed: int, device: torch.device,
+        out: NDArray[np.float16] | None = None, augmentation: AugmentSettings = AERIAL, report: Report | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False, masks: NDArray[np.bool_] | None = None, first: int = 0,
+    ) -> NDArray[np.float16]:  # fmt: skip
+        """Compute features of several views of every chip, float16 [V, N, D]; view 0 is the chip as it was cut.
+
+        Views depend on `seed` and the chips' order, not on where they are made or what is written into. A footprint moves
+        with its chip.
+
+        Args:
+            chips: uint8 [N, C, H, W], may be a memory map; read once, in order.
+            out: float16 [V, N, D] to write into, such as a memory map.
+            report: called after each block of chips with {"done", "total", "seconds"}, counted in chips.
+            masks: bool [N, H, W], the footprints; given where facts()["pool"] is "footprint", and nowhere else.
+            first: chips of the set before these, a multiple of `bank.ROWS_TOGETHER`: so parts of a set get the features that
+                they have in the whole, bit for bit on one kind of processor.
+
+        Returns:
+            `out` where that was given.
+
+        Raises:
+            ShapeError: if chips, out, masks or first do not fit the maker.
+            TrainingError: if features are not finite.
+            JobCancelled: if the user cancelled; asked between views, or more often.
+        """
+        pool, shape = self.facts()["pool"], (n_views, len(chips), self.n_features)
+        chips, describe, views_at_once = self._prepared(chips, device, is_cancelled)
+        if (masks is not None) != (pool == "footprint"):
+            raise ShapeError(f"masks go with pool='footprint', and with nothing else; pool is {pool!r}.")
+        if masks is not None and masks.shape != (len(chips), *chips.shape[2:]):
+            raise ShapeError(f"masks must be {(len(chips), *chips.shape[2:])}, one a chip; got {masks.shape}.")
+        written = np.empty(shape, np.float16) if out is None else out
+        if written.shape != shape or written.dtype != np.float16:
+            raise ShapeError(f"out must be float16 {shape}; got {written.dtype} {written.shape}.")
+        if first % self.block:
+            raise ShapeError(f"first must be a multiple of {self.block}, the chips that are handled together; got {first}.")
+        began, done = time.monotonic(), 0
+
+        def extract(row: int) -> int:
+            rows = slice(row, min(row + self.block, len(chips)))
+            with torch.inference_mode():
+                images = torch.from_numpy(np.array(chips[rows])).to(device).float()
+                shown = None if masks is None else torch.from_numpy(np.array(masks[rows])).to(device)
+                generator = torch.Generator().manual_seed(seed * 1_000_003 + (first + row) // self.block)
+                for start in range(0, n_views, views_at_once):
+                    if is_cancelled():
+                        raise JobCancelled
+                    numbers = range(start, min(start + views_at_once, n_views))
+                    pairs = [_view(images, shown, number, augmentation, generator) for number in numbers]
+                    views = _joined([image for image, _ in pairs])
+                    footprints = None if shown is None else _joined([mask for _, mask in pairs if mask is not None])
+                    found = describe(views, footprints).view(len(numbers), len(images), -1)
+                    written[start : numbers.stop, rows] = found.cpu().numpy()
+            return rows.stop - rows.start
+
+        for n in _blocks_at_once(extract, range(0, len(chips), self.block), device):
+            done += n
+            if report is not None:
+                report({"done": done, "total": len(chips), "seconds": time.monotonic() - began})
+        return written
+
+
+def refuse_choices(request: FeatureRequest, kind: str, free: tuple[str, ...], who: str, why: str, hint: str) -> None:
+    """Raise TrainingError where a request chooses what a maker leaves no choice of, in words; `free` names what may be
+    chosen.
+    """
+    usual = {one.name: one.default for one in fields(request)} | {"maker": kind}
+    free = (*free, "licence", "n_views")
+    if odd := [name for name, value in usual.items() if name not in free and getattr(request, name) != value]:
+        raise TrainingError(f"{who} leave no choice of {', '.join(odd)}: {why}.", hint, kind="maker")
 
 
 def split_dates(images: Tensor, mean: Tensor, std: Tensor) -> Tensor:
@@ -110,18 +195,6 @@ def mean_inside(maps: Tensor, masks: Tensor) -> Tensor:
     share = F.adaptive_avg_pool2d(masks[:, None].to(maps.dtype), (maps.shape[2], maps.shape[3]))
     share = torch.where(share.sum((2, 3), keepdim=True) > 0, share, 1.0)
     return (maps * share).sum((2, 3)) / share.sum((2, 3))
-
-
-def checked_out(out: NDArray[np.float16] | None, shape: tuple[int, int, int]) -> NDArray[np.float16]:
-    """Return what features are written into: `out` if it is float16 of that shape [V, N, D], or a new array for None.
-
-    Raises:
-        ShapeError: if it is neither.
-    """
-    result = np.empty(shape, np.float16) if out is None else out
-    if result.shape != shape or result.dtype != np.float16:
-        raise ShapeError(f"out must be float16 {shape}; got {result.dtype} {result.shape}.")
-    return result
 
 
 def _view(

@@ -22,7 +22,7 @@ from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_
 from pu_geo.training.data import NOT_DAMAGED, Ints, PUData, Strength, batches, epochs_within, n_batches
 from pu_geo.training.distributed import ALONE, Ranks
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
-from pu_geo.training.loop import MicroBatcher, Training, model_of, summed
+from pu_geo.training.loop import MicroBatcher, Training, model_of, stepped
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.optim import new_optimizer, warmup_cosine
 from pu_geo.training.run import Run
@@ -288,17 +288,10 @@ def _step(
     if isinstance(learner.network, PairNetwork) and isinstance(settings, cards.PairSettings):
         ema_update(learner.target, learner.network.encoder, settings.ema_momentum)
 
-    def work(part: slice, share: float) -> dict[str, Tensor]:
-        values = _losses(learner, [view[part] for view in views], positive[part], settings, ranks)
-        (share * values.pop("differentiated")).backward()
-        return {name: share * each.detach() for name, each in values.items()}
+    def losses_of(part: slice) -> dict[str, Tensor]:
+        return _losses(learner, [view[part] for view in views], positive[part], settings, ranks)
 
-    found = pieces.each(len(positive), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
-    ranks.sum_gradients(learner.network)
-    nn.utils.clip_grad_norm_(learner.network.parameters(), settings.grad_clip)
-    learner.optimizer.step()
-    learner.schedule.step()
-    return summed(found)
+    return stepped(learner, pieces, len(positive), losses_of, ranks, grad_clip=settings.grad_clip)
 
 
 def _losses(

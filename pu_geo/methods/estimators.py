@@ -41,7 +41,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.fitting import fit_and_score, pu_data, require_labels
 from pu_geo.methods.settings import MethodCard, bounds_of
 from pu_geo.records import View
-from pu_geo.training.data import Bools, ChipImages, FeatureViews, require_spans
+from pu_geo.training.data import Bools, ChipImages, FeatureViews, require_mask, require_spans
 from pu_geo.training.network import FEATURES, TrainedModel
 from pu_geo.training.run import Run, best_device
 
@@ -101,7 +101,7 @@ MOST_BANDS = 16  # of a chip whose bands come last
 _FLOATS = (np.float32, np.float16, np.float64)
 
 
-def as_labels(values: ArrayLike, n: int, name: str = "y") -> Bools:
+def as_labels(values: ArrayLike, n: int) -> Bools:
     """Return labels as bool [n].
 
     Args:
@@ -110,39 +110,36 @@ def as_labels(values: ArrayLike, n: int, name: str = "y") -> Bools:
     Raises:
         InputError: for anything else, with the value; -1 and floats get a sentence of their own.
     """
-    if values is None:
-        raise InputError(
-            f"This estimator requires y to be passed, but the target {name} is None.",
-            "Give 1 for damaged and 0 for not reviewed, one for each chip.",
-        )
     hint = "Give 1 for damaged and 0 for not reviewed, one for each chip."
+    if values is None:
+        raise InputError("This estimator requires y to be passed, but the target y is None.", hint)
     if getattr(getattr(values, "dtype", None), "kind", "O") in "biu" and hasattr(values, "isna"):  # pandas: Int64, boolean
         missing = np.flatnonzero(cast(Any, values).isna())
         if len(missing):
-            raise InputError(f"{name} has no value in row {missing[0]}; labels are bools, or integers 0 and 1.", hint)
+            raise InputError(f"y has no value in row {missing[0]}; labels are bools, or integers 0 and 1.", hint)
         values = cast(Any, values).to_numpy(dtype=np.int64)
     try:
         found = column_or_1d(values, warn=True)
     except ValueError as error:
-        raise InputError(f"{name} must be a list of {n} labels. {error}", hint) from error
+        raise InputError(f"y must be a list of {n} labels. {error}", hint) from error
     if found.shape != (n,):
         raise InputError(
-            f"{name} has {len(found)} labels for {n} chips: inconsistent numbers of samples: [{n}, {len(found)}].", hint
+            f"y has {len(found)} labels for {n} chips: inconsistent numbers of samples: [{n}, {len(found)}].", hint
         )
     if found.dtype.kind == "f":
         raise InputError(
-            f"{name} is of {found.dtype}, continuous values; labels are bools, or integers 0 and 1.", f"Write {name} == 1."
+            f"y is of {found.dtype}, continuous values; labels are bools, or integers 0 and 1.", "Write y == 1."
         )
     if found.dtype.kind not in "biu":
-        raise InputError(f"{name} is of {found.dtype}, an unknown label type; labels are bools, or integers 0 and 1.", hint)
+        raise InputError(f"y is of {found.dtype}, an unknown label type; labels are bools, or integers 0 and 1.", hint)
     wrong = found[(found != 0) & (found != 1)]
     if len(wrong):
         hint = "-1 is no label here; write 0 for not reviewed." if (wrong == -1).any() else hint
-        raise InputError(f"{name} holds {int(wrong[0])}; labels are bools, or integers 0 and 1.", hint)
+        raise InputError(f"y holds {int(wrong[0])}; labels are bools, or integers 0 and 1.", hint)
     return np.asarray(found, np.bool_)
 
 
-def as_rows(values: ArrayLike | None, n: int, name: str = "known_negative") -> Bools:
+def as_rows(values: ArrayLike | None, n: int) -> Bools:
     """Return a choice of chips as bool [n]; none for None.
 
     Args:
@@ -157,14 +154,14 @@ def as_rows(values: ArrayLike | None, n: int, name: str = "known_negative") -> B
         return chosen
     if found.dtype == np.bool_ and found.shape == (n,):
         return found
-    hint = f"Pass bools [{n}], or row numbers such as numpy.flatnonzero({name})."
+    hint = f"Pass bools [{n}], or row numbers such as numpy.flatnonzero(known_negative)."
     if found.dtype.kind not in "iu" or found.ndim != 1:
         raise InputError(
-            f"{name} is {found.dtype} {list(found.shape)}; it must be bool [{n}] or a list of row numbers.", hint
+            f"known_negative is {found.dtype} {list(found.shape)}; it must be bool [{n}] or a list of row numbers.", hint
         )
     if found.min() < 0 or found.max() >= n or len(np.unique(found)) < len(found):
         raise InputError(
-            f"{name} must name rows 0 to {n - 1}, each once; it has {len(found)} numbers from {found.min()} to "
+            f"known_negative must name rows 0 to {n - 1}, each once; it has {len(found)} numbers from {found.min()} to "
             f"{found.max()}.",
             hint,
         )
@@ -304,6 +301,18 @@ class _Estimator(ClassifierMixin, BaseEstimator):
             )
         return as_labels(y, n)
 
+    def _answers(self, y: ArrayLike, known_negative: ArrayLike | None, found: NDArray[Any]) -> tuple[Bools, Bools]:
+        """Return y and known_negative as bool [N] each; refuse what is in both."""
+        is_positive = self._labels(y, found)
+        is_not_damaged = as_rows(known_negative, len(is_positive))
+        both = np.flatnonzero(is_positive & is_not_damaged)
+        if len(both):
+            raise InputError(
+                f"{len(both)} chips are positive in y and in known_negative, too, such as row {both[0]}.",
+                "Take them out of one of the two.",
+            )
+        return is_positive, is_not_damaged
+
     def _plain(self, X: NDArray[Any]) -> Floats:
         """Return features of the chips as they were cut, float [N, D], by the filters that fit kept."""
         return X[0] if X.ndim == 3 else self._views(X, 1)[0]
@@ -365,26 +374,27 @@ class MethodEstimator(_Estimator):
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float32]:
         """Return scores, float32 [N] in [0, 1]; higher is more likely damaged. Compare them with `threshold_`."""
-        check_is_fitted(self)
-        found = self._read(X, reset=False)
-        if found.ndim == 4 and not self._takes_chips:
-            found = self._views(found, N_VIEWS)
-        return self.model_.score(self._fitting(found))
+        found, gone = self._given(X)  # first: it says so where nothing was fitted
+        return self.model_.score(found, gone)
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
         """Return embeddings of the chips as they were cut, float32 [N, E] of unit length."""
-        check_is_fitted(self)
-        found = self._read(X, reset=False)
-        return self.model_.embed(self._fitting(found) if self._takes_chips else self._plain(found))
+        found, gone = self._given(X, n_views=1)
+        return self.model_.embed(found if found.ndim == 4 else found[0], gone)
 
     @property
     def _takes_chips(self) -> bool:
         return self.settings_.backbone != FEATURES
 
-    def _fitting(self, found: NDArray[Any]) -> NDArray[Any]:
+    def _given(
+        self, X: Any, is_missing: ArrayLike | None = None, n_views: int = N_VIEWS
+    ) -> tuple[NDArray[Any], Bools | None]:
+        """Return X as the model takes it, of chips in so many views where it takes features; and its missing views."""
+        check_is_fitted(self)
+        found = self._read(X, reset=False)
         if self._takes_chips and found.ndim != 4:
             raise InputError(f"X holds features; this {type(self).__name__} learned from chips.", "Pass chips.")
-        return found
+        return self._views(found, n_views) if found.ndim == 4 and not self._takes_chips else found, None
 
     def _chosen(self) -> Any:
         """Return the settings: the preset's, and those that are given."""
@@ -423,15 +433,8 @@ class MethodEstimator(_Estimator):
         self._forget()
         card, found = self.card, self._read(X, reset=True)
         settings = self._chosen()
-        is_positive = self._labels(y, found)
+        is_positive, is_not_damaged = self._answers(y, known_negative, found)
         n = len(is_positive)
-        is_not_damaged = as_rows(known_negative, n)
-        both = np.flatnonzero(is_positive & is_not_damaged)
-        if len(both):
-            raise InputError(
-                f"{len(both)} chips are positive in y and in known_negative, too, such as row {both[0]}.",
-                "Take them out of one of the two.",
-            )
         name, n_not_damaged = type(self).__name__, int(is_not_damaged.sum())
         hint = "Give more labels: 1 in y for damaged, known_negative for not damaged; 0 in y means not reviewed."
         require_labels(card, int(is_positive.sum()), n_not_damaged, where="here are", hint=hint, noun="positives")
@@ -548,7 +551,6 @@ class LayeredEstimator(TypedEstimator):
                 must be finite.
         """
         array, found = self._joined(X, views, dates)
-        gone = None if is_missing is None else _mask(is_missing, len(found))
         if found and np.ndim(array) == 4 and self._chosen().backbone == FEATURES:
             raise InputError(
                 f"X holds chips in named views, and preset {self.preset!r} learns from features.",
@@ -558,8 +560,7 @@ class LayeredEstimator(TypedEstimator):
             raise InputError("Y and types are both given.", "Give Y for several types of a chip, types for one.")
 
         def more(n: int) -> dict[str, Any]:
-            if gone is not None and gone.shape[1] != n:
-                raise InputError(f"is_missing is {list(gone.shape)}; X has {n} chips.", f"Pass bools [{len(found)}, {n}].")
+            gone = None if is_missing is None else _mask(is_missing, (len(found), n))
             parts: dict[str, Any] = {"views": found, "is_missing": gone}
             if Y is not None:
                 labels, names = _type_labels(Y, n, type_names)
@@ -583,23 +584,20 @@ class LayeredEstimator(TypedEstimator):
 
     def transform(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
         """Return embeddings of the chips as they were cut, float32 [N, E] of unit length: X and is_missing as in `fit`."""
-        found, gone = self._given(X, is_missing)
+        found, gone = self._given(X, is_missing, n_views=1)
         return self.model_.embed(found if found.ndim == 4 else found[0], gone)
 
-    def _given(self, X: Any, is_missing: ArrayLike | None) -> tuple[NDArray[Any], Bools | None]:
+    def _given(
+        self, X: Any, is_missing: ArrayLike | None = None, n_views: int = N_VIEWS
+    ) -> tuple[NDArray[Any], Bools | None]:
         check_is_fitted(self)
         if _is_of_views(X) and set(X) != {view.name for view in self.views_}:
             names = ", ".join(view.name for view in self.views_) or "no named views"
             raise InputError(f"X has the views {', '.join(X)}; it learned from {names}.", "Pass the same views.")
         ordered = {view.name: X[view.name] for view in self.views_} if _is_of_views(X) else X
-        found = self._read(self._joined(ordered, None, None)[0], reset=False)
-        if found.ndim == 4 and not self._takes_chips:
-            found = self._views(found, N_VIEWS)
-        gone = None if is_missing is None else _mask(is_missing, len(self.views_))
+        found, _ = super()._given(self._joined(ordered, None, None)[0], None, n_views)
         n = found.shape[1] if found.ndim == 3 else len(found)
-        if gone is not None and gone.shape[1] != n:
-            raise InputError(f"is_missing is {list(gone.shape)}; X has {n} chips.", f"Pass bools [{len(self.views_)}, {n}].")
-        return self._fitting(found), gone
+        return found, None if is_missing is None else _mask(is_missing, (len(self.views_), n))
 
     def _joined(
         self, X: Any, spans: Mapping[str, tuple[int, int]] | None, dates: Mapping[str, str] | None
@@ -640,15 +638,14 @@ def _is_of_views(X: object) -> bool:
     return isinstance(X, Mapping) and not hasattr(X, "shape")  # SciPy's sparse dok_array is a dict
 
 
-def _mask(values: ArrayLike, n_views: int) -> Bools:
+def _mask(values: ArrayLike, shape: tuple[int, int]) -> Bools:
     """Return missing views as bool [V, N]. Raises InputError for anything else."""
     found = np.asarray(values)
-    if found.dtype != np.bool_ or found.ndim != 2 or len(found) != n_views:
-        raise InputError(
-            f"is_missing is {found.dtype} {list(found.shape)}; it must be bool [{n_views}, N], a row for each of "
-            f"{n_views} views.",
-            "Pass X as a dict of views, or name them by views=, and one row of bools for each.",
-        )
+    try:
+        require_mask(found, shape)
+    except ShapeError as error:
+        hint = "Pass X as a dict of views, or name them by views=, and one row of bools for each."
+        raise InputError(str(error), hint) from error
     return found
 
 
@@ -719,10 +716,7 @@ class PURanker(_Estimator):
         """
         self._forget()
         found = self._read(X, reset=True)
-        is_positive = self._labels(y, found)
-        is_not_damaged = as_rows(known_negative, len(is_positive))
-        if (is_positive & is_not_damaged).any():
-            raise InputError("Chips are positive in y and in known_negative, too.", "Take them out of one of the two.")
+        is_positive, is_not_damaged = self._answers(y, known_negative, found)
         if not 0 < is_positive.sum() < len(is_positive):
             raise TrainingError(
                 f"PURanker needs chips with 1 in y and chips with 0; {int(is_positive.sum())} of {len(is_positive)} are 1.",
@@ -742,16 +736,13 @@ class PURanker(_Estimator):
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float32]:
         """Return scores, float32 [N] in [0, 1]; higher is more likely damaged. Compare them with `threshold_`."""
-        return ranker.Ranking(*self._ranking()).scores(self._standardised(X))
+        values = self._standardised(X)  # first: it says so where nothing was fitted
+        return ranker.Ranking(self.coef_, self.intercept_).scores(values)
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
         """Return the features along their 64 widest axes, float32 [N, 64] of unit length."""
         values = self._standardised(X)
         return ranker.embeddings_along(self._axes, values)
-
-    def _ranking(self) -> tuple[NDArray[np.float32], float]:
-        check_is_fitted(self)
-        return self.coef_, self.intercept_
 
     def _standardised(self, X: ArrayLike) -> NDArray[np.float32]:
         check_is_fitted(self)

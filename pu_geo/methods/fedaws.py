@@ -136,7 +136,7 @@ def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
         run: each round reports loss, and class_cosine: the largest cosine of two class vectors before the round.
 
     Returns:
-        The model; findings: "class_names", one a row of its `class_vectors`, and "kinds", the damage types that it scores:
+        The model; findings: "kinds", the damage types that it scores:
         those with a name, and none of a scale of grades, where one type includes another.
 
     Raises:
@@ -156,7 +156,7 @@ def fit(data: PUData, settings: FedawsSettings, run: Run) -> TrainedModel:
     learner = Learner(theta_of(embedder), class_vectors)
     names = ("rest", *(data.class_names[kind] for kind in there[1:]))
     kinds_scored = [row for row, name in enumerate(names) if row != REST and name != UNNAMED and not data.is_ordinal]
-    findings = {"class_names": names, "kinds": tuple(names[row] for row in kinds_scored)}
+    findings = {"kinds": tuple(names[row] for row in kinds_scored)}
 
     def model() -> TrainedModel:
         embedder.load_state_dict(learner.theta)  # each client begins its round by loading it, too

@@ -130,15 +130,14 @@ def fit_and_score(
         JobCancelled: if the user cancelled.
     """
     used = with_class_prior(settings, prior, run)
-    with run.asking_within_batches(data.inputs, is_compiled=used.compiled):
-        model: TrainedModel = catalog.load_fit(card.name)(data, used, run)
-        when_scoring()
-        asking = replace(model, check=run.stop_if_cancelled)
-        gone = data.is_missing
-        scores, embeddings = asking.score(data.inputs.array, gone), asking.embed(data.inputs.plain_array, gone)
-        types = types_of(model)
-        type_scores = asking.type_scores(data.inputs.array, gone) if types else None
-        found, together = with_neighbors(card, data, settings, model, scores, run.stop_if_cancelled)
+    model: TrainedModel = catalog.load_fit(card.name)(data, used, run)
+    when_scoring()
+    asking = replace(model, check=run.stop_if_cancelled)
+    gone = data.is_missing
+    scores, embeddings = asking.score(data.inputs.array, gone), asking.embed(data.inputs.plain_array, gone)
+    types = types_of(model)
+    type_scores = asking.type_scores(data.inputs.array, gone) if types else None
+    found, together = with_neighbors(card, data, settings, model, scores, run.stop_if_cancelled)
     both, alone = (first_threshold(each[is_unlabeled], start_k) for each in (together, scores))
     is_used = bool(found and found["used"])
     alone_scores = scores if is_used else None

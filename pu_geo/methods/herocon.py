@@ -56,8 +56,8 @@ from pu_geo.training.data import (
 )
 from pu_geo.training.distributed import ALONE, Ranks
 from pu_geo.training.heads import linear
-from pu_geo.training.loop import MicroBatcher, Training, model_of, summed
-from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
+from pu_geo.training.loop import MicroBatcher, Training, model_of, stepped
+from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
 from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
 from pu_geo.training.threads import one_thread_on_features
@@ -581,17 +581,13 @@ def _step(
     learner: Learner, pieces: MicroBatcher, batch: Batch, settings: HeroconSettings, ranks: Ranks = ALONE
 ) -> dict[str, Tensor]:
     """Move the weights once."""
-
-    def work(part: slice, share: float) -> dict[str, Tensor]:
-        values = losses(learner.network, batch.part(part), settings, ranks)
-        (share * values["loss"]).backward()
-        return {name: share * each.detach() for name, each in values.items()}
-
-    found = pieces.each(len(batch.is_labeled), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
-    ranks.sum_gradients(learner.network)
-    learner.optimizer.step()
-    learner.schedule.step()
-    return summed(found)
+    return stepped(
+        learner,
+        pieces,
+        len(batch.is_labeled),
+        lambda part: losses(learner.network, batch.part(part), settings, ranks),
+        ranks,
+    )
 
 
 def _check(data: PUData, labels: Labels, rows: Ints, settings: HeroconSettings, run: Run) -> None:
@@ -603,15 +599,8 @@ def _check(data: PUData, labels: Labels, rows: Ints, settings: HeroconSettings, 
             "Set augmentation to aerial, which moves pixels alone.",
             kind="settings",
         )
-    is_compared = settings.unsupervised_weight > 0 and len(data.views) < 2
-    if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2 and is_compared:
-        raise TrainingError(
-            f"HeroCon compares two views of each chip; these features have {len(data.inputs.views)}.",
-            "Make the set again with more --views (`pu-geo features`; those that come with the chips, rcf: `pu-geo "
-            "chip`), train on another one, "
-            "or set unsupervised_weight to 0.",
-            kind="views",
-        )
+    if settings.unsupervised_weight > 0 and len(data.views) < 2:
+        require_views(data, "HeroCon", "train on another one, or set unsupervised_weight to 0")
     widths = {view.stop - view.start for view in data.views} if isinstance(data.inputs, FeatureViews) else set()
     if len(widths) > 1 and not (settings.embedding_dim or settings.width):
         raise TrainingError(

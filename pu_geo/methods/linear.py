@@ -17,7 +17,7 @@ from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.data import Bools, Ints, PUData
-from pu_geo.training.heads import linear
+from pu_geo.training.heads import linear, statistics
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
 from pu_geo.training.run import Run
@@ -151,22 +151,13 @@ def require_finite(is_finite: Tensor) -> None:
         )
 
 
-def statistics(values: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each column of float [M, E]; 1 where a column never varies."""
-    spread = values.std(0, correction=0)
-    return values.mean(0), torch.where(spread > 1e-6, spread, torch.ones_like(spread))
-
-
-def fit_logistic(
-    values: Tensor, positive: Tensor, l2: float, run: Run, weight: Tensor | None = None
-) -> tuple[Tensor, Tensor, float]:
+def fit_logistic(values: Tensor, positive: Tensor, l2: float, run: Run) -> tuple[Tensor, Tensor, float]:
     """Fit a logistic regression by `analysis.logistic`, on the CPU.
 
     Args:
         values: standardised columns, float32 [M, E].
         positive: bool [M]; both classes occur. Or chances, float32 [M] in 0..1.
         l2: weight of half the squared length of the slope, against a mean loss. The offset is free.
-        weight: of each row in the mean loss, float32 [M] of sum 1; None for one half a class.
 
     Returns:
         Slope [E] and offset [1], float32, and the loss at the minimum.
@@ -174,8 +165,8 @@ def fit_logistic(
     Raises:
         JobCancelled: if the user cancelled.
     """
-    arrays = values.cpu().double().numpy(), positive.cpu().numpy(), l2, None if weight is None else weight.cpu().numpy()
-    slope, offset, loss = logistic.fit_logistic(*arrays, **_options(run))
+    arrays = values.cpu().double().numpy(), positive.cpu().numpy()
+    slope, offset, loss = logistic.fit_logistic(*arrays, l2, **_options(run))
     return *(torch.tensor(each, dtype=torch.float32, device=values.device) for each in (slope, [offset])), loss
 
 
@@ -220,13 +211,11 @@ def estimated_class_prior(data: PUData, positive: Ints, unlabeled: Ints, extract
     return best_bin_share(margins[: len(positive)], margins[len(positive) :])
 
 
-def cross_fitted(
-    values: Tensor, is_positive: Tensor, drawing: torch.Generator, run: Run, l2: float = PRIOR_L2
-) -> NDArray[np.float32]:
+def cross_fitted(values: Tensor, is_positive: Tensor, drawing: torch.Generator, run: Run) -> NDArray[np.float32]:
     """Margin, float32 [M], of each row of float32 [M, E] by a fit that did not see it; 5 parts, drawn for each class."""
     n_folds = min(N_FOLDS, int(is_positive.sum()), int((~is_positive).sum()))
     fold = torch.empty(len(values), dtype=torch.int64)
     for group in (is_positive, ~is_positive):
         fold[group] = torch.randperm(int(group.sum()), generator=drawing) % n_folds
-    arrays = values.cpu().numpy(), is_positive.cpu().numpy(), fold.numpy(), l2
-    return logistic.cross_fitted(*arrays, **_options(run))
+    arrays = values.cpu().numpy(), is_positive.cpu().numpy(), fold.numpy()
+    return logistic.cross_fitted(*arrays, PRIOR_L2, **_options(run))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -14,10 +13,10 @@ from pu_geo.losses.contrastive import sscl_loss
 from pu_geo.methods.settings import PRETRAINING_BATCH, NetworkSettings
 from pu_geo.records import View, When
 from pu_geo.training.contrastive import contrast, contrastive_learner
-from pu_geo.training.data import Ints, PUData, Strength, n_batches, require_spans
+from pu_geo.training.data import Ints, PUData, n_batches, require_spans
 from pu_geo.training.heads import Standardize, projection_head
 from pu_geo.training.loop import Training
-from pu_geo.training.network import ROWS_FOR_STATISTICS, FeatureExtractor
+from pu_geo.training.network import FeatureExtractor
 from pu_geo.training.run import Run
 
 N_DATES, N_BANDS = 2, 3
@@ -93,7 +92,7 @@ class PairFeatureExtractor(FeatureExtractor):
             precision=settings.precision, is_compiled=settings.compiled,
         )  # fmt: skip
         self.input_shape = torch.tensor(shape)
-        self.standardize = Standardize(shape)
+        self.standardize, self.fitted_to = Standardize(shape), "plain"
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Turn images [B, 6, H, W] in 0..255 into float32 [B, out_dim]: the mean over the dates that are there."""
@@ -108,18 +107,9 @@ class PairFeatureExtractor(FeatureExtractor):
             found = cast(Tensor, self.backbone(present)).float()
         return found.new_zeros(*is_missing.shape, self.out_dim).index_put((~is_missing,), found)
 
-    def fit_statistics(self, data: PUData, rows: Ints, generator: torch.Generator) -> None:
-        """Standardise each date by up to 4,096 of these chips, without those that lack it."""
-        chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
-        (images,) = data.inputs.draw(chosen, ("plain",), generator, self.standardize.mean.device)
-        for date, is_missing in enumerate(missing_dates(images)):
-            if is_missing.all():
-                continue
-            bands = slice(N_BANDS * date, N_BANDS * (date + 1))
-            present = images[~is_missing, bands]
-            own = Standardize(tuple(present.shape[1:])).to(images.device)
-            own.fit(present)
-            self.standardize.mean[bands], self.standardize.scale[bands] = own.mean, own.scale
+    def _spans(self, inputs: Tensor, data: PUData, rows: Ints) -> list[tuple[slice, Tensor | slice]]:
+        gone = missing_dates(inputs)
+        return [(slice(N_BANDS * date, N_BANDS * (date + 1)), ~gone[date]) for date in range(N_DATES)]
 
 
 def is_pair(shape: tuple[int, ...]) -> bool:
@@ -209,7 +199,7 @@ class ViewFeatureExtractor(FeatureExtractor):
         self.register_buffer("spans", torch.tensor([(view.start, view.stop) for view in views]))
         self.register_buffer("dates", torch.tensor([DATES.index(view.when) for view in views]))
         self.register_buffer("groups", torch.tensor(list(groups)))
-        self.standardize = Standardize(shape)
+        self.standardize, self.fitted_to = Standardize(shape), "weak" if len(shape) == 1 else "plain"
         self.backbone, self.others = parts[0].backbone, nn.ModuleList([part.backbone for part in parts[1:]])
         self.out_dims = tuple(part.out_dim for part in parts)
         self.out_dim, self.is_bf16 = sum(self.out_dims), parts[0].is_bf16
@@ -273,20 +263,11 @@ class ViewFeatureExtractor(FeatureExtractor):
         network.train(is_training)
         return found
 
-    def fit_statistics(self, data: PUData, rows: Ints, generator: torch.Generator) -> None:
-        """Standardise each view by up to 4,096 of these chips, without those that lack it."""
-        chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
-        strength: Strength = "weak" if len(self.input_shape) == 1 else "plain"
-        (inputs,) = data.inputs.draw(chosen, (strength,), generator, self.standardize.mean.device)
-        for number, view in enumerate(self._views):
-            there = np.ones(len(chosen), np.bool_) if data.is_missing is None else ~data.is_missing[number, chosen]
-            if not there.any():
-                continue
-            bands = slice(view.start, view.stop)
-            present = inputs[torch.from_numpy(there).to(inputs.device), bands]
-            own = Standardize(tuple(present.shape[1:])).to(inputs.device)
-            own.fit(present)
-            self.standardize.mean[bands], self.standardize.scale[bands] = own.mean, own.scale
+    def _spans(self, inputs: Tensor, data: PUData, rows: Ints) -> list[tuple[slice, Tensor | slice]]:
+        if data.is_missing is None:
+            return [(slice(view.start, view.stop), slice(None)) for view in self._views]
+        there = torch.from_numpy(~data.is_missing[:, rows]).to(inputs.device)
+        return [(slice(view.start, view.stop), own) for view, own in zip(self._views, there, strict=True)]
 
 
 def new_view_extractor(data: PUData, rows: Ints, settings: NetworkSettings, run: Run) -> ViewFeatureExtractor:

@@ -40,7 +40,7 @@ MOST_HELD_OUT = 3000  # unlabeled chips that held-out clicks are compared with
 TOLERANCE = 1e-6  # of the regressions
 _OF_ANCHORS = ("anchors", "reach", "degree", "values")
 _OF_SPACE = ("plain_mean", "plain_scale", "mean", "scale", "turn")
-_ONLY_PLAIN, _BOTH = (1.0, 0.0), (1.0, 1.0)
+_OF_READING = ("plain_slope", "slope", "zeros", "scale_of")
 
 
 class PropagationNetwork(nn.Module):
@@ -53,8 +53,6 @@ class PropagationNetwork(nn.Module):
         plain_slope, slope: of the two regressions, float32 [E].
         zeros, scale_of: origin and unit of the plain, the whitened and the propagated scores, float32 [3].
         anchors: unit embeddings, float32 [M, d]; with reach, degree and values, float32 [M], see `NeighborGraph`.
-        sent: whether the plain and the whitened scores travel, 0 or 1, float32 [2]; in earlier models the plain ones alone
-            do.
         spread: weight of the propagated scores, in [0, 1], float32 [1].
         cut: where a score of 0.5 lies, float32 [1].
     """
@@ -72,7 +70,6 @@ class PropagationNetwork(nn.Module):
     reach: Tensor
     degree: Tensor
     values: Tensor
-    sent: Tensor
     spread: Tensor
     cut: Tensor
 
@@ -80,19 +77,11 @@ class PropagationNetwork(nn.Module):
         super().__init__()
         self.trunk, self.settings = extractor, settings
         width, dim = extractor.out_dim, min(settings.embedding_dim, extractor.out_dim)
-        for name in ("plain_mean", "mean", "plain_slope", "slope"):
-            self.register_buffer(name, torch.zeros(width))
-        for name in ("plain_scale", "scale"):
-            self.register_buffer(name, torch.ones(width))
-        self.register_buffer("turn", torch.eye(width))
-        self.register_buffer("zeros", torch.zeros(3))
-        self.register_buffer("scale_of", torch.ones(3))
-        self.register_buffer("anchors", torch.zeros(0, dim))
-        for name in ("reach", "degree", "values"):
-            self.register_buffer(name, torch.ones(0))
-        self.register_buffer("sent", torch.tensor(_BOTH))
-        self.register_buffer("spread", torch.zeros(1))
-        self.register_buffer("cut", torch.zeros(1))
+        zeros = dict.fromkeys(("plain_mean", "mean", "plain_slope", "slope"), width) | {"zeros": 3, "spread": 1, "cut": 1}
+        ones = {"plain_scale": width, "scale": width, "scale_of": 3, "reach": 0, "degree": 0, "values": 0}
+        starts = {name: torch.zeros(n) for name, n in zeros.items()} | {name: torch.ones(n) for name, n in ones.items()}
+        for name, start in {**starts, "turn": torch.eye(width), "anchors": torch.zeros(0, dim)}.items():
+            self.register_buffer(name, start)
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Tensor], prefix: str, *others: Any) -> None:
         """Make room for as many anchors as there are: how many, only training decides."""
@@ -100,19 +89,14 @@ class PropagationNetwork(nn.Module):
             found, own = state_dict.get(f"{prefix}{name}"), getattr(self, name)
             if found is not None and found.ndim == own.ndim and found.shape[1:] == own.shape[1:]:
                 setattr(self, name, own.new_empty(found.shape))
-        state_dict.setdefault(f"{prefix}sent", torch.tensor(_ONLY_PLAIN))  # type: ignore[attr-defined]
         super()._load_from_state_dict(state_dict, prefix, *others)
 
     def require_sound(self) -> None:
-        """Refuse numbers that no training leaves.
+        """Refuse numbers, finite as `model_files` reads them, that no training leaves.
 
         Raises:
             ValueError: names which.
         """
-        numbers = {name: getattr(self, name) for name in ("turn", "slope", "plain_slope", "zeros", "cut", *_OF_ANCHORS)}
-        for name, values in numbers.items():
-            if not values.isfinite().all():
-                raise ValueError(f"{name} is not finite")
         sizes = {len(getattr(self, name)) for name in _OF_ANCHORS}
         if len(sizes) > 1 or not 1 <= max(sizes) <= self.settings.n_anchors:
             raise ValueError(f"{sorted(sizes)} anchors, where the settings allow {self.settings.n_anchors}")
@@ -125,12 +109,9 @@ class PropagationNetwork(nn.Module):
 
     def keep(self, space: Space, graph: NeighborGraph, reading: Reading) -> None:
         """Fill in what was learned."""
-        for name in _OF_SPACE:
-            setattr(self, name, self._like(getattr(space, name)))
-        for name in ("anchors", "reach", "degree"):
-            setattr(self, name, self._like(getattr(graph, name)))
-        for name in ("plain_slope", "slope", "zeros", "scale_of", "values"):
-            setattr(self, name, self._like(getattr(reading, name)))
+        for source, names in ((space, _OF_SPACE), (graph, _OF_ANCHORS[:3]), (reading, (*_OF_READING, "values"))):
+            for name in names:
+                setattr(self, name, self._like(getattr(source, name)))
         self.spread = torch.full_like(self.spread, reading.weight)
 
     def _like(self, values: NDArray[np.float32]) -> Tensor:
@@ -145,11 +126,11 @@ class PropagationNetwork(nn.Module):
         """Score chips: features as cut and mean square roots, float32 [B, E] each, to scores in no unit, float32 [B]."""
         space = self.space()
         white = space.white(roots)
-        anchors, reach, degree, values, plain_slope, slope, zeros, scale_of, sent = (
-            getattr(self, name).cpu().numpy() for name in (*_OF_ANCHORS, "plain_slope", "slope", "zeros", "scale_of", "sent")
+        anchors, reach, degree, values, plain_slope, slope, zeros, scale_of = (
+            getattr(self, name).cpu().numpy() for name in (*_OF_ANCHORS, *_OF_READING)
         )
         graph = NeighborGraph(anchors, reach, degree, self.settings.n_neighbors)
-        reading = Reading(plain_slope, slope, zeros, scale_of, values, float(self.spread), None, 0.0, 0.0, None, tuple(sent))
+        reading = Reading(plain_slope, slope, zeros, scale_of, values, float(self.spread), None, 0.0, 0.0, None)
         ties = graph.ties(embedded(white, anchors.shape[1]))
         return reading.scores(Chips(space.standard(plain), white, ties), self.settings.propagation)
 

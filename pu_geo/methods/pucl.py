@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pu_geo.analysis.pseudo_labels import FEWEST_CLICKS, TWO_MEANS, Readings, choose
-from pu_geo.analysis.pupl import pupl
 from pu_geo.losses.contrastive import pucl_loss, scl_pu_loss, sscl_loss
 from pu_geo.methods.cards.pucl import PuclSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
@@ -67,8 +66,7 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
         run: each epoch reports loss.
 
     Returns:
-        The model; findings: "pupl", the `PuplResult` of the trained rows, whose `oriented` is False where two clusters do
-        not follow the positives; "pseudo_labels", float32 [M], what the classifier was taught; "reading", of which kind.
+        The model; findings: "pseudo_labels", float32 [M], what the classifier was taught; "reading", of which kind.
 
     Raises:
         TrainingError: with fewer than 2 views, without positives or unlabeled chips, or if training diverged.
@@ -165,16 +163,15 @@ def _classified(
 ) -> TrainedModel:
     """Do Algorithm 1(B) and (C), on embeddings of some chips, float32 [M, E]; the network's classifier is changed."""
     # B. Pseudo labels.
-    clusters = pupl(embeddings, positive, seed=run.seed, n_seedings=settings.n_seedings, check=run.stop_if_cancelled)
     readings = Readings(embeddings, run.seed, settings.classifier_l2, settings.n_seedings, run.stop_if_cancelled)
-    labels = clusters.labels.astype(np.float32) if reading == TWO_MEANS else readings.labels(reading, positive)
+    labels = readings.labels(reading, positive)
 
     # C. The linear classifier.
     slope, offset = readings.classifier(reading, positive, labels)
     with torch.no_grad():
         network.classifier.weight.copy_(torch.from_numpy(slope)[None])
         network.classifier.bias.fill_(offset)
-    return TrainedModel(network, network.trunk, {"pupl": clusters, "pseudo_labels": labels, "reading": reading})
+    return TrainedModel(network, network.trunk, {"pseudo_labels": labels, "reading": reading})
 
 
 def _as_it_is(

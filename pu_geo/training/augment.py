@@ -36,12 +36,6 @@ class ColorSettings:
     probability: float = 0.8
     gray: float = 0.2
 
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            highest = 0.5 if name == "hue" else 1
-            if not 0 <= value <= highest:
-                raise ValueError(f"{name} must lie in 0..{highest}; got {value}.")
-
 
 def draw_colors(n: int, n_bands: int, settings: ColorSettings, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """Draw one change of colour per chip.
@@ -120,8 +114,6 @@ class AugmentSettings:
         crop_area: smallest and largest share of the chip that a crop keeps; where given, it replaces zoom and shift.
         crop_aspect: largest ratio of a crop's sides, at least 1.
         color: bounds of the changes of colour; None leaves it alone.
-        blur: share of the views that are blurred.
-        blur_px: smallest and largest standard deviation of the blur, pixels.
     """
 
     rotation_deg: float = 10.0
@@ -131,15 +123,6 @@ class AugmentSettings:
     crop_area: tuple[float, float] | None = None
     crop_aspect: float = 4 / 3
     color: ColorSettings | None = None
-    blur: float = 0.0
-    blur_px: tuple[float, float] = (0.1, 2.0)
-
-    def __post_init__(self) -> None:
-        for name, (low, high) in (("zoom", self.zoom), ("crop_area", self.crop_area or (1, 1)), ("blur_px", self.blur_px)):
-            if not 0 < low <= high or (name == "crop_area" and high > 1):
-                raise ValueError(f"{name} must be two rising numbers above 0 (a crop: up to 1); got {(low, high)}.")
-        if not 0 <= self.blur <= 1 or self.crop_aspect < 1:
-            raise ValueError(f"blur must lie in 0..1 and crop_aspect be 1 or more; got {self.blur}, {self.crop_aspect}.")
 
     @property
     def is_exact(self) -> bool:
@@ -148,14 +131,14 @@ class AugmentSettings:
 
     @property
     def geometry(self) -> AugmentSettings:
-        """The same without colour and blur: from generators in the same state, both move pixels alike."""
-        return replace(self, color=None, blur=0.0)
+        """The same without colour: from generators in the same state, both move pixels alike."""
+        return replace(self, color=None)
 
 
 AERIAL = AugmentSettings()  # what suits chips from above
 WEAK_AERIAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0)  # the eight ways to lay down a chip from above
 NATURAL = AugmentSettings(rotation_deg=0, has_turns=False, crop_area=(0.08, 1), color=ColorSettings())
-"""What suits photographs; with `blur=0.5` it is PUCL's list for CIFAR."""
+"""What suits photographs: PUCL's list for CIFAR, but for the blur."""
 WEAK_NATURAL = AugmentSettings(rotation_deg=0, zoom=(1, 1), shift=0.125, has_turns=False)
 """Mirrored or not, and up to 4 of 32 pixels off."""
 
@@ -210,27 +193,6 @@ def warp(images: Tensor, affines: Tensor, *, is_exact: bool = False) -> Tensor:
     return F.grid_sample(images, grid, mode=mode, padding_mode="reflection", align_corners=False)
 
 
-def blur(images: Tensor, spreads: Tensor) -> Tensor:
-    """Blur each chip with its own Gaussian, whole and not cut off; at the border it averages what lies inside the chip.
-
-    Args:
-        images: float [B, C, H, W].
-        spreads: standard deviations, pixels, float [B], like the images; 0 leaves a chip as it is.
-
-    Returns:
-        [B, C, H, W] like the images.
-    """
-    down, across = (_blur_matrices(size, spreads) for size in images.shape[2:])
-    return down[:, None] @ images @ across.mT[:, None]
-
-
-def _blur_matrices(size: int, spreads: Tensor) -> Tensor:
-    """Share of each pixel of a line in each blurred pixel, [B, size, size]; rows sum to 1."""
-    place = torch.arange(size, device=spreads.device, dtype=spreads.dtype)
-    steps = (place[:, None] - place) / spreads.clamp(min=1e-3)[:, None, None]
-    return torch.softmax(-0.5 * steps.square(), dim=2)
-
-
 @torch.no_grad()
 def augment(
     images: Tensor, settings: AugmentSettings, generator: torch.Generator, drawn: tuple[int, slice] | None = None
@@ -261,10 +223,6 @@ def augment(
             views = recolor(
                 views, *(each[part].to(views.device, views.dtype, non_blocking=views.is_cuda) for each in colors)
             )
-        if settings.blur > 0:
-            draws, (low, high) = torch.rand(n, 2, generator=generator), settings.blur_px
-            spreads = torch.where(draws[:, 0] < settings.blur, low + draws[:, 1] * (high - low), 0.0)[part]
-            views = blur(views, spreads.to(views.device, views.dtype, non_blocking=views.is_cuda))
     is_channels_last = images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous()
     layout = torch.channels_last if is_channels_last else torch.contiguous_format
     return views.to(images.dtype, memory_format=layout)

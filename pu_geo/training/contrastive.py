@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pu_geo.training.data import Ints, PUData, Strength, batches, sent
 from pu_geo.training.distributed import Ranks
-from pu_geo.training.loop import MicroBatcher, Training
+from pu_geo.training.loop import MicroBatcher, Training, stepped
 from pu_geo.training.optim import new_optimizer, warmup_schedule
 
 PairLoss = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -33,6 +33,11 @@ class ContrastiveLearner:
     head: nn.Module
     optimizer: torch.optim.Optimizer
     schedule: torch.optim.lr_scheduler.LRScheduler
+
+    @property
+    def network(self) -> nn.Module:
+        """Both parts."""
+        return nn.ModuleList([self.encoder, self.head])
 
 
 def contrastive_learner(
@@ -82,17 +87,10 @@ def _step(
     Views and `is_missing` are of this rank's share of the batch, `positive` of all of it.
     """
 
-    def work(part: slice, share: float) -> Tensor:
+    def losses_of(part: slice) -> dict[str, Tensor]:
         masks = () if is_missing is None else (is_missing[:, part],)
         labels = positive[part]
         z1, z2 = (ranks.gather(learner.head(learner.encoder(view[part], *masks)), len(labels)) for view in views)
-        loss = loss_of(z1, z2, labels)
-        (share * loss).backward()
-        return loss.detach() * share
+        return {"loss": loss_of(z1, z2, labels)}
 
-    found = pieces.each(len(positive), lambda: learner.optimizer.zero_grad(set_to_none=True), work)
-    ranks.sum_gradients(learner.encoder)
-    ranks.sum_gradients(learner.head)
-    learner.optimizer.step()
-    learner.schedule.step()
-    return {"loss": torch.stack(found).sum()}
+    return stepped(learner, pieces, len(positive), losses_of, ranks)

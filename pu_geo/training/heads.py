@@ -29,16 +29,21 @@ class Standardize(nn.Module):
         self.register_buffer("scale", torch.ones(one_each))
 
     @torch.no_grad()
-    def fit(self, inputs: Tensor) -> None:
-        """Fit mean and spread to inputs, float [M, D] or [M, C, H, W]."""
-        over = [0, *range(2, inputs.ndim)]
-        self.mean.copy_(inputs.float().mean(over).view(self.mean.shape))
-        spread = inputs.float().std(over, correction=0).view(self.scale.shape)
-        self.scale.copy_(torch.where(spread > 1e-6, spread, torch.ones_like(spread)))
+    def fit(self, inputs: Tensor, columns: slice = slice(None)) -> None:
+        """Fit mean and spread of some columns or bands to these of inputs, float [M, D] or [M, C, H, W]."""
+        shape = (-1, *[1] * (inputs.ndim - 2))
+        self.mean[columns], self.scale[columns] = (each.view(shape) for each in statistics(inputs))
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Standardise float [B, D] or [B, C, H, W]; far outliers are drawn in to 8 standard deviations."""
         return ((inputs.float() - self.mean) / self.scale).clamp(-8, 8)
+
+
+def statistics(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each column of [M, D], or band of [M, C, H, W], float32; 1 where it never varies."""
+    over = [0, *range(2, values.ndim)]
+    spread = values.float().std(over, correction=0)
+    return values.float().mean(over), torch.where(spread > 1e-6, spread, torch.ones_like(spread))
 
 
 def linear(n_in: int, n_out: int, generator: torch.Generator, *, bias: bool = True) -> nn.Linear:

@@ -6,7 +6,7 @@ import copy
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from types import TracebackType
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from pu_geo.errors import JobPaused, TrainingError
 from pu_geo.training.callbacks import Evaluator, memory_mb
+from pu_geo.training.distributed import ALONE, Ranks
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 from pu_geo.wording import plural
@@ -52,28 +53,22 @@ def _copied(value: Any) -> Any:
 def restore(learner: Any, saved: Mapping[str, Any]) -> None:
     """Restore a learner to its `snapshot`. The learner is changed; `saved` is not, and can serve again."""
     for name, value in saved.items():
-        held = getattr(learner, name)
-        if isinstance(held, _Stateful):
-            held.load_state_dict(copy.deepcopy(value))
-        elif is_dataclass(held):
-            setattr(learner, name, _rebuilt(held, value))
-        else:
-            setattr(learner, name, _returned(held, value))
+        setattr(learner, name, _restored(getattr(learner, name), value))
 
 
-def _rebuilt(held: Any, saved: Mapping[str, Any]) -> Any:
-    """Make a dataclass anew from its copy; it may be frozen, and tensors return to the device where they were held."""
+def _restored(held: Any, saved: Any) -> Any:
+    """Return what is held as it was saved: networks changed, tensors on the device of those held, dataclasses made anew."""
+    if isinstance(held, _Stateful):
+        held.load_state_dict(copy.deepcopy(saved))
+        return held
+    if isinstance(held, Tensor):
+        return saved.detach().to(held.device, copy=True)
+    if not is_dataclass(held):
+        return copy.deepcopy(saved)
     fresh = copy.copy(held)
     for name, value in saved.items():
-        old = getattr(held, name)
-        new = _rebuilt(old, value) if is_dataclass(old) else _returned(old, value)
-        object.__setattr__(fresh, name, new)
+        object.__setattr__(fresh, name, _restored(getattr(held, name), value))
     return fresh
-
-
-def _returned(held: Any, value: Any) -> Any:
-    """Copy a value; a tensor onto the device of the one that is held."""
-    return value.detach().to(held.device, copy=True) if isinstance(held, Tensor) else copy.deepcopy(value)
 
 
 def model_of(learner: Any) -> Callable[[], TrainedModel]:
@@ -83,11 +78,6 @@ def model_of(learner: Any) -> Callable[[], TrainedModel]:
 
 Values = Mapping[str, float] | Mapping[str, Tensor]
 """What a batch reports: numbers, or scalars on the training's device, which are read once the next batch is under way."""
-
-
-def summed(found: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """Sum what the pieces of a batch report, scalars, by name."""
-    return {name: torch.stack([each[name] for each in found]).sum() for name in found[0]}
 
 
 class _OnTheirWay:
@@ -331,3 +321,38 @@ class MicroBatcher:
         self._run.warnings.append(
             f"{_OUT_OF_MEMORY}: batches were worked on in {self.n} pieces. A smaller batch_size makes all steps alike."
         )
+
+
+def stepped(
+    learner: Any, pieces: MicroBatcher, n_chips: int, losses_of: Callable[[slice], dict[str, Tensor]], ranks: Ranks = ALONE,
+    *, begin: Callable[[], None] = lambda: None, grad_clip: float = 0.0,
+) -> dict[str, Tensor]:  # fmt: skip
+    """Move the weights of a learner, and its schedule, once.
+
+    Args:
+        learner: with `network`, `optimizer` and `schedule`.
+        losses_of: scalars of some chips of the batch, "loss" among them. That is what is differentiated, unless there is
+            "differentiated", which is not reported.
+        begin: called before every attempt, see `MicroBatcher.each`.
+        grad_clip: longest gradient that is let through; 0 for any.
+
+    Returns:
+        What the pieces of the batch report, by their shares.
+    """
+
+    def begun() -> None:
+        begin()
+        learner.optimizer.zero_grad(set_to_none=True)
+
+    def work(part: slice, share: float) -> dict[str, Tensor]:
+        values = losses_of(part)
+        (share * values.pop("differentiated", values["loss"])).backward()
+        return {name: share * each.detach() for name, each in values.items()}
+
+    found = pieces.each(n_chips, begun, work)
+    ranks.sum_gradients(learner.network)
+    if grad_clip:
+        nn.utils.clip_grad_norm_(learner.network.parameters(), grad_clip)
+    learner.optimizer.step()
+    learner.schedule.step()
+    return {name: torch.stack([each[name] for each in found]).sum() for name in found[0]}

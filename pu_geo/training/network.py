@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 import torch
@@ -18,9 +18,9 @@ from torch.fx.experimental.optimization import fuse
 from torch.fx.passes.shape_prop import ShapeProp
 
 from pu_geo.analysis.place import HeldOutFold
-from pu_geo.errors import JobCancelled, ShapeError, TrainingError
+from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.training.backbones import Backbone, new_backbone
-from pu_geo.training.data import Bools, FeatureViews, Ints, PUData
+from pu_geo.training.data import Bools, FeatureViews, Ints, PUData, Strength
 from pu_geo.training.heads import Standardize, linear
 from pu_geo.training.threads import one_thread
 
@@ -42,9 +42,11 @@ class FeatureExtractor(nn.Module):
 
     Attributes:
         out_dim: length of what `forward` returns.
+        fitted_to: views of the chips that the standardisation is fitted to.
     """
 
     input_shape: Tensor
+    fitted_to: Strength = "weak"
 
     def __init__(
         self, shape: tuple[int, ...], backbone: str, width: int, generator: torch.Generator, *,
@@ -80,26 +82,17 @@ class FeatureExtractor(nn.Module):
         return inputs.float() if isinstance(self.backbone, nn.Identity) else cast(Tensor, self(inputs))
 
     def fit_statistics(self, data: PUData, rows: Ints, generator: torch.Generator) -> None:
-        """Fit the standardisation to a random view of up to 4,096 of these chips."""
+        """Fit the standardisation to up to 4,096 of these chips; that of each view to those that have it."""
         chosen = rows[torch.randperm(len(rows), generator=generator)[:ROWS_FOR_STATISTICS].numpy()]
-        (views,) = data.inputs.draw(chosen, ("weak",), generator, self.standardize.mean.device)
-        self.standardize.fit(views)
+        (inputs,) = data.inputs.draw(chosen, (self.fitted_to,), generator, self.standardize.mean.device)
+        for columns, has_them in self._spans(inputs, data, chosen):
+            present = inputs[has_them, columns]
+            if len(present):
+                self.standardize.fit(present, columns)
 
-
-class Network(Protocol):
-    """What a method's network must answer after training.
-
-    One whose attribute `takes_views` is true takes the missing views, bool [V, B], as a second argument of each method. One
-    that judges damage types has `kind_margins`, too: inputs [B, ...] to the log odds of each, float [B, c].
-    """
-
-    def represent(self, inputs: Tensor) -> Tensor:
-        """Embed inputs [B, ...]: float [B, E], not normalised."""
-        ...
-
-    def margin(self, inputs: Tensor) -> Tensor:
-        """Judge inputs [B, ...]: log odds of damaged, float [B]."""
-        ...
+    def _spans(self, inputs: Tensor, data: PUData, rows: Ints) -> Sequence[tuple[slice, Tensor | slice]]:
+        """Return columns or bands that are standardised by themselves, and which of these inputs have them, bool [B]."""
+        return [(slice(None), slice(None))]
 
 
 def go_on() -> None:
@@ -113,7 +106,10 @@ class TrainedModel:
     """What `fit` of every method returns.
 
     Attributes:
-        network: in evaluation mode, on its device.
+        network: in evaluation mode, on its device. It has `represent`, inputs [B, ...] to embeddings float [B, E], not
+            normalised, and `margin`, to log odds of damaged, float [B]. One that judges damage types has `kind_margins`,
+            to the log odds of each, float [B, c]; one whose `takes_views` is true takes the missing views, bool [V, B], as a
+            second argument of each.
         findings: what a method learned besides, for those who ask its module.
         check: called before each block of chips that is scored or embedded; what it raises ends that.
         held_out_scores: scores of all chips that it was trained on, by fits without some of the clicks; none if it made
@@ -147,7 +143,7 @@ class TrainedModel:
 
     def score(self, inputs: NDArray[Any], is_missing: Bools | None = None) -> NDArray[np.float32]:
         """Compute scores: arguments as in `embed`, float32 [M] in [0, 1]. Log odds are averaged over views."""
-        return self._apply(inputs, cast(Network, self.network).margin, torch.sigmoid, is_missing)
+        return self._apply(inputs, cast(Any, self.network).margin, torch.sigmoid, is_missing)
 
     @property
     def n_types(self) -> int:
@@ -166,7 +162,7 @@ class TrainedModel:
 
     def margins(self, inputs: NDArray[Any]) -> NDArray[np.float32]:
         """Compute log odds of damaged: inputs as in `embed`, float32 [M]; averaged over views."""
-        return self._apply(inputs, cast(Network, self.network).margin, torch.Tensor.float)
+        return self._apply(inputs, cast(Any, self.network).margin, torch.Tensor.float)
 
     def state(self) -> dict[str, Tensor]:
         """Return all that the model is made of, standardisation included, as tensors on the CPU."""
@@ -200,13 +196,13 @@ class TrainedModel:
         return views
 
 
-def require_views(data: PUData, title: str) -> None:
+def require_views(data: PUData, title: str, otherwise: str = "or train on another one") -> None:
     """Refuse cached features without a second view to compare; the TrainingError names the method by its title."""
     if isinstance(data.inputs, FeatureViews) and len(data.inputs.views) < 2:
         raise TrainingError(
             f"{title} compares two views of each chip; these features have {len(data.inputs.views)}.",
             "Make the set again with more --views (`pu-geo features`; those that come with the chips, rcf: `pu-geo "
-            "chip`), or train on another one.",
+            f"chip`), {otherwise}.",
             kind="views",
         )
 
@@ -289,12 +285,7 @@ def fused(backbone: nn.Sequential, shape: tuple[int, ...], dtype: torch.dtype = 
 def _replace_on_small_maps(network: fx.GraphModule, shape: tuple[int, ...]) -> None:
     """Replace with `SmallMaps` each convolution that has more taps than its maps have pixels."""
     first = next(layer for layer in network.modules() if isinstance(layer, nn.Conv2d))
-    try:
-        ShapeProp(network).propagate(torch.zeros(1, first.in_channels, *shape[-2:]))  # some extractors take dates one by one
-    except RuntimeError as error:  # it wraps whatever is raised, a cancel too, see `Run.asking_within_batches`
-        if isinstance(error.__cause__, JobCancelled):
-            raise error.__cause__ from None
-        raise
+    ShapeProp(network).propagate(torch.zeros(1, first.in_channels, *shape[-2:]))  # some extractors take dates one by one
     for node in network.graph.nodes:
         layer = network.get_submodule(node.target) if node.op == "call_module" else None
         if not isinstance(layer, nn.Conv2d) or layer.groups > 1 or layer.dilation != (1, 1):

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
 
 import torch
-from torch.autograd.graph import saved_tensors_hooks
-from torch.overrides import TorchFunctionMode
 
 from pu_geo.errors import JobCancelled
 from pu_geo.training.callbacks import Evaluate
 from pu_geo.training.checkpoints import Checkpoints
-from pu_geo.training.data import ChipImages, FeatureViews
 from pu_geo.training.distributed import Ranks
-
-SECONDS_BETWEEN_ASKS = 0.25  # within a batch
 
 
 def best_device() -> torch.device:
@@ -66,50 +58,6 @@ class Run:
         """Raise JobCancelled if the user cancelled."""
         if self.is_cancelled():
             raise JobCancelled
-
-    @contextmanager
-    def asking_within_batches(self, inputs: FeatureViews | ChipImages, *, is_compiled: bool = False) -> Iterator[None]:
-        """Raise JobCancelled between any two operations of torch, forwards and backwards, where a batch may take long.
-
-        That is where a CPU works on chips: a batch of 1,024 takes half a minute there. A question costs 4 us an operation,
-        too much for cached features, whose batches take milliseconds. Results are the same to the bit. What `torch.compile`
-        works on is left alone: it would be compiled anew for every question, and no longer be faster. Autograd's check that
-        nothing saved for a backward pass was changed in place is off meanwhile.
-        """
-        if is_compiled or self.device.type != "cpu" or not isinstance(inputs, ChipImages):
-            yield
-            return
-        asking = _Asking(self.stop_if_cancelled)
-        with asking, saved_tensors_hooks(asking.ask_and_detach, asking.ask):
-            yield
-
-
-class _Asking(TorchFunctionMode):
-    """Asks before every operation, and for every tensor that is kept for or used by a backward pass, if the last time was a
-    while ago.
-    """
-
-    def __init__(self, check: Callable[[], None]) -> None:
-        super().__init__()
-        self._check, self._asked_at = check, time.monotonic()
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if args and isinstance(args[0], torch.Tensor):  # what sets a mode, such as the end of no_grad, must not be left out
-            self.ask(None)
-        return func(*args, **(kwargs or {}))
-
-    def ask_and_detach(self, value: torch.Tensor) -> torch.Tensor:
-        """Ask, and return the same numbers without history: with it, the graph of a batch that is cancelled held itself
-        forever.
-        """
-        return cast(torch.Tensor, self.ask(value)).detach()
-
-    def ask(self, value: Any) -> Any:
-        """Ask where it is due; return the value as it is."""
-        if time.monotonic() - self._asked_at >= SECONDS_BETWEEN_ASKS:
-            self._check()
-            self._asked_at = time.monotonic()
-        return value
 
 
 _GIB = 2**30

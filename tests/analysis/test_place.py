@@ -42,11 +42,11 @@ def test_weights_by_hand() -> None:
     ties = PlaceWeights.of(xy_m).ties.toarray()
     np.testing.assert_allclose(ties[0], [0, 0.60653, 0.011109, 0, 1], atol=1e-5)
     np.testing.assert_array_equal(np.diag(ties), 0)
-    found = place.neighbor_mean(np.array([9, 1, 0, 9, 9.0]), xy_m, np.array([True, True, True, True, False]))
+    found, _ = PlaceWeights.of(xy_m).neighbor_mean(np.array([9, 1, 0, 9, 9.0]), np.array([True, True, True, True, False]))
     np.testing.assert_allclose(found[0], 0.60653 / (0.60653 + 0.011109), atol=1e-5)
     assert (found[3], found.dtype) == (0, np.float32), "it has no neighbor"
     for n in (0, 1):
-        assert place.neighbor_mean(np.ones(n), np.zeros((n, 2)), np.ones(n, np.bool_)).tolist() == [0] * n
+        assert PlaceWeights.of(np.zeros((n, 2))).neighbor_mean(np.ones(n), np.ones(n, np.bool_))[0].tolist() == [0] * n
 
 
 def test_clustered_damage_is_found_better_and_scattered_damage_no_worse() -> None:
@@ -102,7 +102,7 @@ def test_gain_by_hand() -> None:
     fold = HeldOutFold(np.array([5]), np.arange(5), scores)
     standard, _ = place.standardized(scores, is_unlabeled)
     weights = PlaceWeights.of(xy_m)
-    nb = weights.neighbor_mean(standard, is_unlabeled)
+    nb, _ = weights.neighbor_mean(standard, is_unlabeled)
     np.testing.assert_allclose(nb, standard[0] * np.array([1, 1, 0, 0, 0, 1]), atol=1e-6)
     # Only two buildings have a neighbor, too few for a slope: nothing is gained, and nothing lost.
     assert place.held_out_gain(weights, is_unlabeled, [fold]) == 0
@@ -110,7 +110,7 @@ def test_gain_by_hand() -> None:
     xy_m[3], scores[3] = [0, 60], 3.0
     gain = place.held_out_gain(PlaceWeights.of(xy_m), is_unlabeled, [replace(fold, scores=scores)])
     standard = (scores - scores[:5].mean()) / scores[:5].std()
-    nb = place.neighbor_mean(standard, xy_m, is_unlabeled)
+    nb, _ = PlaceWeights.of(xy_m).neighbor_mean(standard, is_unlabeled)
     rows = [0, 1, 3]  # with neighbors
     both = standard + np.clip(np.polyfit(nb[rows], standard[rows], 1)[0], 0, 1) * nb
     place_with = ((both[:5] > both[5]).sum() + 1) / 6
@@ -171,7 +171,7 @@ def test_places_that_are_none_are_refused() -> None:
         (InputError, "must be in metres", lambda: PlaceWeights.of(degrees)),
         (InputError, "must be in metres", lambda: PlaceWeights.of(kilometers)),
         (ShapeError, r"\[N, 2\]", lambda: PlaceWeights.of(xy_m[:, 0])),
-        (ShapeError, r"\[600\]", lambda: place.neighbor_mean(scores[:5], xy_m, np.ones(N, np.bool_))),
+        (ShapeError, r"\[600\]", lambda: PlaceWeights.of(xy_m).neighbor_mean(scores[:5], np.ones(N, np.bool_))),
     )
 
 
@@ -191,7 +191,8 @@ def test_of_too_many_neighbors_the_nearest_count_and_blocks_of_rows_give_the_sam
     for row in (0, 300, 599):
         weights = np.sort(whole.ties[[row]].data)[::-1][:k]
         np.testing.assert_allclose(np.sort(near.ties[[row]].data)[::-1], weights, rtol=1e-6)
-    assert np.corrcoef(near.neighbor_mean(scores, everyone), whole.neighbor_mean(scores, everyone))[0, 1] > 0.95
+    means = [weights.neighbor_mean(scores, everyone)[0] for weights in (near, whole)]
+    assert np.corrcoef(*means)[0, 1] > 0.95
 
 
 def test_words() -> None:

@@ -142,16 +142,6 @@ def test_missing_columns_are_what_the_other_views_lead_to_expect_and_the_mean_wi
     np.testing.assert_allclose(found[0, 7], mean, rtol=3e-3)
 
 
-def test_a_rare_pattern_joins_the_one_with_most_of_its_views_or_keeps_one_view(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layers, "MOST_PATTERNS", 2)
-    gone = [*["ab"] * 4, *["abc"] * 3, "a", "ad", "abd", "abcd", "", "b"]
-    is_missing = np.array([[name in each for each in gone] for name in "abcd"])
-    found = {"".join(np.array(list("abcd"))[pattern]): rows for pattern, rows in layers._patterns(is_missing, is_missing[0])}
-    assert {name: rows.tolist() for name, rows in found.items()} == {
-        "ab": [0, 1, 2, 3, 7], "abc": [4, 5, 6], "abd": [8, 9], "abcd": [10],
-    }  # fmt: skip
-
-
 def test_without_a_view_nothing_of_it_is_left_in_what_was_filled_in() -> None:
     whole, filled, views = _related()
     lacks = np.zeros((3, 200), np.bool_)

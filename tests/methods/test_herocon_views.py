@@ -327,8 +327,8 @@ def test_estimator_refuses_views_and_types_in_words() -> None:
         with pytest.raises(InputError, match=words):
             estimator.fit(parts if X is None else X, y, **how)  # type: ignore[arg-type]
 
-    refused(r"is_missing is bool \[2, 120\].*3 views", is_missing=np.zeros((2, N), np.bool_))
-    refused(r"is_missing is \[3, 7\]; X has 120 chips", is_missing=np.zeros((3, 7), np.bool_))
+    refused(r"is_missing must be bool \[3, 120\].*\(2, 120\)", is_missing=np.zeros((2, N), np.bool_))
+    refused(r"is_missing must be bool \[3, 120\].*\(3, 7\)", is_missing=np.zeros((3, 7), np.bool_))
     refused(r"Y is float64 \[120, 2\]", Y=np.zeros((N, 2)))
     refused("type_names are a; Y has 2 columns", Y=np.zeros((N, 2), np.int8), type_names=("a",))
     refused("Y and types are both given", Y=np.zeros((N, 2), np.int8), types=["x"] * N)

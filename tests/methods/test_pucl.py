@@ -44,8 +44,6 @@ def test_ranks_hidden_damage_above_the_rest(loss: str, width: int, monkeypatch: 
     assert set(called) == {0.3}
     hidden = ~data.is_positive
     assert roc_auc_score(is_damaged[hidden], model.score(data.inputs.views[0])[hidden]) > 0.9
-    assert model.findings["pupl"].oriented
-    assert (model.findings["pupl"].labels == is_damaged).mean() > 0.8
 
 
 @pytest.mark.parametrize("reading", ["two_means", "clusters"])

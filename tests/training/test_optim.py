@@ -44,9 +44,6 @@ def test_two_lars_steps_by_hand_and_of_weights_or_gradients_of_0() -> None:
     optimizer.step()
     assert first.tolist()[0] == pytest.approx([-0.135, -0.855], abs=1e-12)
     assert second.tolist()[0] == pytest.approx([-0.08, 0.98], abs=1e-12)  # without gradient it stays
-    first.grad = torch.ones_like(first)
-    assert optimizer.step(lambda: 2.5 * torch.is_grad_enabled()) == 2.5
-    assert (first.grad == 1).all()  # a step changes no gradient
     for value, slope, decay in ((0.0, 0.0, 0.1), (0.0, 1.0, 0.0), (1.0, 0.0, 0.1)):
         weight = nn.Parameter(torch.full((2, 2), value))
         weight.grad = torch.full((2, 2), slope)
@@ -80,16 +77,6 @@ def test_sgd_and_adamw_are_torchs_own_and_lars_is_sgd_where_nothing_is_adapted()
                 optimizer.step()
         for left, right in zip(ours.parameters(), theirs.parameters(), strict=True):
             torch.testing.assert_close(left, right, rtol=1e-5, atol=1e-6)
-
-
-def test_refuses_unknown_names_and_impossible_numbers() -> None:
-    with pytest.raises(ValueError, match="sgd, lars, adamw"):
-        new_optimizer("adagrad", small_network(), 0.1)
-    for wrong in ({"lr": -1.0}, {"lr": 1.0, "momentum": 1.0}, {"lr": 1.0, "trust": 0.0}, {"lr": 1.0, "weight_decay": -1.0}):
-        with pytest.raises(ValueError, match="momentum"):
-            Lars([nn.Parameter(torch.ones(1))], **wrong)
-    with pytest.raises(ValueError, match="n_warmup"):
-        warmup_cosine(0, 4, 5)
 
 
 def test_warmup_and_cosine_by_hand() -> None:

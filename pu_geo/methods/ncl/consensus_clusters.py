@@ -96,8 +96,7 @@ def _trained(data: PUData, settings: NclSettings, run: Run) -> Mapping[str, NDAr
     kept = run.checkpoints.newest(_DONE) if run.checkpoints else None
     if kept is not None:
         return {way: tensor.numpy() for way, tensor in kept[1].items()}
-    with run.asking_within_batches(data.inputs, is_compiled=settings.compiled):
-        model = ncl.fit(data, settings, run)
+    model = ncl.fit(data, settings, run)
     found: dict[str, NDArray[np.float32]] = {way: model.findings[way] for way in (MEMBERSHIPS, EMBEDDINGS)}
     if run.checkpoints:
         run.checkpoints.finish(_DONE, {way: torch.from_numpy(array) for way, array in found.items()})

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from pu_geo.analysis.clustering import k_means
-from pu_geo.errors import ShapeError
 
 Floats = NDArray[np.floating]
 Ints = NDArray[np.int64]
@@ -80,22 +79,15 @@ def suggested_number(
 
     Args:
         embeddings: float [M, D], compared by Euclidean distance.
-        candidates: numbers to try, each in 2..M-1.
+        candidates: numbers to try, one or more, each in 2..min(M, `MAX_ROWS`)-1.
         generator: CPU generator of the seedings, and of the draw where there are more than `MAX_ROWS` rows.
         check: called before each number is tried; what it raises ends the work.
 
     Returns:
         The estimate. It is crude: kinds that overlap, or one far more common than the others, are easily missed.
 
-    Raises:
-        ShapeError: if embeddings are not [M, D].
-        ValueError: if there is no candidate, or one is out of range.
     """
-    if embeddings.ndim != 2:
-        raise ShapeError(f"embeddings must be [M, D]; got {embeddings.shape}.")
     n = min(len(embeddings), MAX_ROWS)
-    if not candidates or not all(2 <= k < n for k in candidates):
-        raise ValueError(f"candidates must be one or more numbers in 2..{n - 1}; got {list(candidates)}.")
     chosen = torch.randperm(len(embeddings), generator=generator)[:n].numpy()
     points = np.asarray(embeddings[chosen], np.float64)
     found = {}

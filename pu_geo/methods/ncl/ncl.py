@@ -23,12 +23,12 @@ from torch.nn import functional
 from pu_geo.errors import TrainingError
 from pu_geo.losses import neighborhood as formulas
 from pu_geo.methods.cards.ncl import NclSettings
-from pu_geo.methods.ncl.discovery import SuggestedNumber, central_chips, cluster_shares, suggested_number
+from pu_geo.methods.ncl.discovery import cluster_shares, suggested_number
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.callbacks import chosen, evaluating, rows_to_judge
 from pu_geo.training.data import NOT_DAMAGED, UNKNOWN, Ints, PUData, Strength, batches_with_labeled, epochs_within, n_batches
 from pu_geo.training.heads import linear
-from pu_geo.training.loop import MicroBatcher, Training, summed
+from pu_geo.training.loop import MicroBatcher, Training, stepped
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
 from pu_geo.training.optim import new_optimizer, warmup_schedule
 from pu_geo.training.run import Run
@@ -267,10 +267,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
 
     Returns:
         The model. Findings, for the M trained rows: "clusters", int64 [M]; "memberships", share of each chip in each
-        cluster, as the score takes it, float32 [M, C^u]; "embeddings", unit rows, float32 [M, E]; "shares", how much of each
-        cluster is positive, float64 [C^u]; "central", for each cluster the numbers of the unlabeled chips that stand for it,
-        int64, nearest first; "suggested", a `SuggestedNumber` from the embeddings of the unlabeled, or None where they are
-        too few.
+        cluster, as the score takes it, float32 [M, C^u]; "embeddings", unit rows, float32 [M, E].
 
     Raises:
         TrainingError: with fewer than 2 views, without positives or unlabeled chips, or if training diverged.
@@ -338,24 +335,22 @@ def _ramp(epoch: int, n_ramp: float) -> float:
 
 def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NclSettings) -> dict[str, Tensor]:
     """Move the weights once, then remember the batch: the second views, as they were embedded before that move."""
-    mixing = torch.Generator()
+    mixing, seconds = torch.Generator(), list[Tensor]()
 
     def begin() -> None:
         mixing.manual_seed(batch.seed)
-        learner.optimizer.zero_grad(set_to_none=True)
+        seconds.clear()
 
-    def work(part: slice, share: float) -> tuple[dict[str, Tensor], Tensor]:
+    def losses_of(part: slice) -> dict[str, Tensor]:
         values, second = losses(learner, batch.part(part), settings, mixing)
-        (share * values["loss"]).backward()
-        return {name: share * each.detach() for name, each in values.items()}, second.detach()
+        seconds.append(second.detach())
+        return values
 
-    found = pieces.each(len(batch.classes), begin, work)
-    learner.optimizer.step()
-    learner.schedule.step()
-    embeddings, is_known = torch.cat([second for _, second in found]), batch.classes != UNKNOWN
+    found = stepped(learner, pieces, len(batch.classes), losses_of, begin=begin)
+    embeddings, is_known = torch.cat(seconds), batch.classes != UNKNOWN
     learner.labeled.push(embeddings[is_known], batch.classes[is_known])
     learner.unlabeled.push(embeddings[~is_known], batch.classes[~is_known])
-    return summed([values for values, _ in found])
+    return found
 
 
 def _judged(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings, run: Run) -> TrainedModel:
@@ -364,17 +359,9 @@ def _judged(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettings
     logits, soft = _memberships(model, data.inputs.array)
     logits, soft = logits[rows], soft[rows]
     network.shares.copy_(torch.from_numpy(cluster_shares(soft, is_positive, settings.smoothing)))
-    clusters, embeddings = logits.argmax(axis=1), model.embed(data.inputs.array)[rows]
-    is_unlabeled = data.classes[rows] == UNKNOWN
-    central = central_chips(embeddings, np.where(is_unlabeled, clusters, -1), settings.n_new)
-    findings = {
-        "clusters": clusters,
-        "memberships": soft,
-        "embeddings": embeddings,
-        "shares": cluster_shares(np.eye(settings.n_new)[clusters], is_positive, settings.smoothing),
-        "central": [rows[numbers] for numbers in central],
-        "suggested": _suggested(embeddings[is_unlabeled], settings, run),
-    }
+    embeddings = model.embed(data.inputs.array)[rows]
+    _warn_of_another_number(embeddings[data.classes[rows] == UNKNOWN], settings, run)
+    findings = {"clusters": logits.argmax(axis=1), "memberships": soft, "embeddings": embeddings}
     return TrainedModel(network, network.trunk, findings)
 
 
@@ -400,11 +387,11 @@ def _as_it_is(network: NclNetwork, data: PUData, rows: Ints, settings: NclSettin
     return TrainedModel(shown, shown.trunk)
 
 
-def _suggested(embeddings: NDArray[np.float32], settings: NclSettings, run: Run) -> SuggestedNumber | None:
+def _warn_of_another_number(embeddings: NDArray[np.float32], settings: NclSettings, run: Run) -> None:
     """Estimate the number of clusters, and warn where it is not the one that was asked for."""
     candidates = [k for k in CANDIDATES if k < len(embeddings)]
     if not candidates:
-        return None
+        return
     found = suggested_number(embeddings, candidates, run.generator(8), run.stop_if_cancelled)
     if found.number != settings.n_new:
         compared = "".join(f", against {found.silhouettes[k]:.2f} of {k}" for k in candidates if k == settings.n_new)
@@ -414,4 +401,3 @@ def _suggested(embeddings: NDArray[np.float32], settings: NclSettings, run: Run)
             f"into {found.number} (silhouette {found.silhouettes[found.number]:.2f}{compared}). Look at the clusters of "
             "both."
         )
-    return found
