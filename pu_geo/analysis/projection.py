@@ -24,6 +24,7 @@ _PCA_DIMENSIONS = 50
 _ROWS_FOR_AXES = 20_000
 _SMALLEST_UMAP = 5
 _SAME = 1e-3
+N_NEIGHBORS = 15  # of UMAP, where nobody chose another number
 
 
 def pca_2d(embeddings: Embeddings) -> Singles:
@@ -43,7 +44,7 @@ def pca_2d(embeddings: Embeddings) -> Singles:
 
 
 def umap_2d(
-    embeddings: Embeddings, *, seed: int, n_neighbors: int = 15, min_dist: float = 0.1, metric: str = "euclidean",
+    embeddings: Embeddings, *, seed: int, n_neighbors: int = N_NEIGHBORS, min_dist: float = 0.1, metric: str = "euclidean",
     densmap: bool = False, labels: Ints | None = None, report: Callable[[Mapping[str, object]], None] | None = None,
 ) -> Singles:  # fmt: skip
     """Lay out embeddings so that similar chips are side by side.

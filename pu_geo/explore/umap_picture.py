@@ -35,7 +35,7 @@ class UmapSettings:
     """What people set of a UMAP picture; the defaults are those of umap-learn."""
 
     n_neighbors: int = setting(
-        15, "Neighbors of each dot: few keep small groups, many the overall arrangement.", min=2, max=200
+        projection.N_NEIGHBORS, "Neighbors of each dot: few keep small groups, many the overall arrangement.", min=2, max=200
     )
     min_dist: float = setting(0.1, "Least distance between dots; a small one packs similar buildings.", min=0.0, max=0.99)
     metric: str = setting("euclidean", "How the distance of two embeddings is measured.", choices=neighbors.METRICS)

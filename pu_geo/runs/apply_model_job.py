@@ -197,10 +197,13 @@ def on_chips(
         first, n = int(bands[0]), len(bands)
         is_block = np.array_equal(bands, np.arange(first, first + n))  # which stays a memory map
         return restored, chips[:, first : first + n] if is_block else chips[:, bands]
-    is_layered = isinstance(restored.bank, LayerBanks)
+    if isinstance(restored.bank, LayerBanks):  # a layer that is lacking is named before the size
+        bank = maker_on(restored.bank, chips, facts, name)
+        require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]), name)
+        return replace(restored, bank=bank), chips
     is_whole = restored.bank is None and restored.chip_shape == chips.shape[1:]
-    some = chips if is_layered or is_whole else contents.optical(chips, facts)
-    require_fit(restored, (restored.chip_shape[0], *chips.shape[2:]) if is_layered else some.shape[1:], name)
+    some = chips if is_whole else contents.optical(chips, facts)
+    require_fit(restored, some.shape[1:], name)
     return replace(restored, bank=restored.bank and maker_on(restored.bank, some, facts, name)), some
 
 

@@ -193,7 +193,7 @@ def test_buildings_with_none_of_the_layers_are_not_assessed(run: CommandLine, pr
     facts = facts_of(project, run.json("rank", project.folder)["run_id"])
     assert facts.n_hidden == lacks.sum()
     assert facts.n_positive + facts.n_unlabeled == 20 - lacks.sum()
-    assert dict.fromkeys(gone, "no_layer") == chosen.reasons_of(project, facts) == chosen.reasons_by_chips(project, facts)
+    assert dict.fromkeys(gone, "no_layer") == chosen.reasons_of(project, facts) == runs.reasons_by_chips(project, facts)
     path, trained_run = tmp_path / "m.pugeo-model.zip", run.json("train", project.folder)["run_id"]
     run.text("model", "export", project.folder, trained_run, "--out", path)
     applied = facts_of(project, run.json("model", "apply", project.folder, path)["run_id"])
