@@ -1,5 +1,6 @@
 """The command line as a whole: exit codes, help, completion, start-up, and progress."""
 
+import inspect
 import json
 import os
 import shlex
@@ -8,6 +9,7 @@ import sys
 import tomllib
 import types
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +19,13 @@ from cli_parts import CommandLine
 from small_parts import REPOSITORY, small_project, unheld_job
 
 import pu_geo
+from pu_geo.api import Project
 from pu_geo.cli.main import app
 from pu_geo.cli.run import run_job
+from pu_geo.errors import PuGeoError
 from pu_geo.jobs import tasks
+from pu_geo.jobs.actions import Action
+from pu_geo.scenes.actions import Chip
 from pu_geo.store import events
 from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
@@ -34,6 +40,33 @@ def commands(group: Any, prefix: str = "pu-geo") -> Iterator[tuple[str, Any]]:
 
 
 ALL = dict(commands(typer.main.get_command(app)))
+
+
+WITHOUT_A_VERB = {"Cluster", "FindOutliers"}
+
+
+def actions(base: type = Action) -> Iterator[type[Action]]:
+    tasks.every()
+    for one in base.__subclasses__():
+        yield from ([one] if "task" in vars(one) else [])
+        yield from actions(one)
+
+
+@pytest.mark.parametrize("action", [*actions()], ids=lambda one: one.__name__)
+def test_an_action_has_the_same_settings_and_checks_on_the_command_line_and_in_the_library(action: type[Action]) -> None:
+    settings = {item.name for item in fields(action)}
+    verbs = [{one.name for one in command.params} - {"project", "as_json", "detach"} for command in ALL.values()]
+    methods = [{*inspect.signature(one).parameters} - {"self"} for one in vars(Project).values() if inspect.isfunction(one)]
+    assert settings in verbs or action.__name__ in WITHOUT_A_VERB
+    assert settings in methods or action.__name__ in WITHOUT_A_VERB
+    assert all(item.metadata["help"] or item.metadata["is_positional"] for item in fields(action))
+
+
+def test_what_is_out_of_bounds_is_refused_before_there_is_a_job(run: CommandLine, project: Layout) -> None:
+    with pytest.raises(PuGeoError, match="size_px is 0; it must be at least 1"):
+        Chip(0)
+    assert "it must be 1 or more" in run.refused("chip", project.folder, "--size-px", 0)
+    assert not list(project.jobs.glob("*/spec.json"))
 
 
 @pytest.mark.parametrize("verb", ALL)
