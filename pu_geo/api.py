@@ -67,7 +67,6 @@ if TYPE_CHECKING:
 
 CHOSEN = "chosen"
 DETAILS = ("reason", "damage_types", "absent_types", "comment", "grade")
-"""Ids that a refusal names; of the others it has the number."""
 
 
 @dataclass(frozen=True, eq=False)

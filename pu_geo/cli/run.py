@@ -36,22 +36,18 @@ def repeated(metavar: str, help: str, *flags: str, default: Sequence[str] = ()) 
 
 
 class Verb(TyperCommand):
-    """A command whose options with a metavar like `FORMAT...` take several words, as in `--formats csv gpkg`.
-
-    Those with one in brackets, like `[NAME]`, may stand alone; their value is "" then.
-    """
+    """A command whose options with a metavar like `FORMAT...` take several words, as in `--formats csv gpkg`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         many = {name for each in self.params if str(each.metavar).endswith("...") for name in each.opts}
-        bare = {name for each in self.params if str(each.metavar).startswith("[") for name in each.opts}
         words: list[str] = []
         flag = ""
-        for word, following in zip(args, [*args, "-"][1:], strict=True):
+        for word in args:
             if word.startswith("-"):
                 flag = word if word in many else ""
             elif flag and words[-1] != flag:
                 words.append(flag)
-            words += [word, ""] if word in bare and following.startswith("-") else [word]
+            words.append(word)
         return super().parse_args(ctx, words)
 
 

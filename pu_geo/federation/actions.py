@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pu_geo.jobs.tasks import TASKS, Task
+from pu_geo.jobs.tasks import Task, declare
 
-TASKS.update(
-    {
-        name: Task(f"pu_geo.federation.{work}:{name}", title, screen="train", panel="federation", needs_torch=True)
-        for name, work, title in (
-            ("federate_lead", "federate_deployed_job", "Leading the federation"),
-            ("federate_join", "federate_deployed_job", "Taking part in the federation as"),
-            ("federate_simulate", "federate_job", "Federation between projects on this machine"),
+declare(
+    *(
+        Task(f"pu_geo.federation.{work}", title, screen="train", panel="federation", needs_torch=True)
+        for work, title in (
+            ("federate_deployed_job:federate_lead", "Leading the federation"),
+            ("federate_deployed_job:federate_join", "Taking part in the federation as"),
+            ("federate_job:federate_simulate", "Federation between projects on this machine"),
         )
-    }
+    )
 )

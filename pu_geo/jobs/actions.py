@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from pu_geo.errors import PuGeoError
-from pu_geo.jobs.tasks import TASKS, Task
+from pu_geo.jobs.tasks import Task, declare
 from pu_geo.methods.settings import check, setting
 from pu_geo.store import chosen
 from pu_geo.store.layout import Layout
@@ -53,7 +53,7 @@ class Action:
 
     def __init_subclass__(cls) -> None:
         if "task" in cls.__dict__:
-            TASKS[cls.task.name] = cls.task
+            declare(cls.task)
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -118,9 +118,14 @@ def kind_of(value: object) -> str:
 
 
 def absolute(path: PathOrText | None) -> str | None:
-    """Return a path from the root of the disk, without the quotes and blanks around one that was pasted; None for none."""
-    text = str(path or "").strip().strip("\"'")
-    return str(Path(text).expanduser().resolve()) if text else None
+    """Return a path from the root of the disk; None for none.
+
+    Quotes and blanks around it are those of pasting, unless a file is called so.
+    """
+    text = str(path or "")
+    bare = text.strip().strip("\"'")
+    is_called_so = bare not in ("", text) and Path(text).expanduser().exists()
+    return str(Path(text if is_called_so else bare).expanduser().resolve()) if bare else None
 
 
 def absolutes(files: Files) -> list[str]:

@@ -45,7 +45,12 @@ UNKNOWN = Task("", "")
 DOMAINS = ("runs", "scenes", "explore", "maps", "lifecycle", "federation")
 """Whose `actions.py` declare tasks; trainings first, which a bare machine with a GPU knows without the others."""
 TASKS: dict[str, Task] = {}
-"""Those of all actions that were imported."""
+"""Those that were declared by what is imported."""
+
+
+def declare(*found: Task) -> None:
+    """Make tasks known by their names."""
+    TASKS.update((one.name, one) for one in found)
 
 
 def of(name: str) -> Task:

@@ -9,18 +9,17 @@ from typing import Any
 
 from pu_geo.errors import PuGeoError
 from pu_geo.jobs.actions import REQUIRED, Action, OfRun, PathOrText, absolute, or_none
-from pu_geo.jobs.tasks import TASKS, Task
+from pu_geo.jobs.tasks import Task, declare
 from pu_geo.maps import thresholds
 from pu_geo.maps.exporting import FORMATS, PROFILES
 from pu_geo.methods.settings import setting
 from pu_geo.store import areas
 from pu_geo.store.layout import Layout
 
-SUM_UP = Task("pu_geo.maps.areas_job:sum_up", "Summary by area", screen="damage_map", panel="areas")
-EXPORT_SELECTION = Task(
-    "pu_geo.maps.export_job:export_selection", "Exporting a selection", screen="explore", panel="selection"
+declare(
+    Task("pu_geo.maps.areas_job:sum_up", "Summary by area", screen="damage_map", panel="areas"),
+    Task("pu_geo.maps.export_job:export_selection", "Exporting a selection", screen="explore", panel="selection"),
 )
-TASKS.update({one.name: one for one in (SUM_UP, EXPORT_SELECTION)})
 
 
 @dataclass(frozen=True)
