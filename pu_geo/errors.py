@@ -106,8 +106,7 @@ def name_too_long(error: BaseException) -> PuGeoError | None:
     name = max(str(error.filename or "").split("/"), key=len)
     return PuGeoError(
         f"The name {printable(name, 40)}... is too long: it has {len(name.encode()):,} bytes, and a file's name has at "
-        "most 255; "
-        "some are taken by endings such as .json and by temporary files.",
+        "most 255; some are taken by endings such as .json and by temporary files.",
         "Choose a shorter one, of up to 200 letters.",
         kind="name",
     )

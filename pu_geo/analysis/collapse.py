@@ -124,8 +124,7 @@ def _called(found: CollapseIndicators) -> Iterator[Alarm]:
             words,
             "the model may be calling nothing damaged",
             "Check the top and the bottom by eye: where their order is right a lower threshold will do, else train longer "
-            "or "
-            "mark more damaged buildings.",
+            "or mark more damaged buildings.",
         )
 
 

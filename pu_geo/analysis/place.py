@@ -116,8 +116,7 @@ def checked_places(xy_m: Floats) -> NDArray[np.float64]:
         if len(spaced) and np.median(spaced) < LEAST_SPACING_M:
             raise InputError(
                 f"positions must be in metres; here the middle building has its nearest neighbor {np.median(spaced):.2g} "
-                "away. "
-                "These seem to be degrees or kilometers.",
+                "away. These seem to be degrees or kilometers.",
                 "Project them, such as to UTM: geodataframe.to_crs(geodataframe.estimate_utm_crs()).",
             )
     return places

@@ -22,8 +22,7 @@ STANDS_APART = 0.95
 
 _OTHER_SENSOR = (
     "Scene {scene} differs from most others by its sensor, and nobody marked damage anywhere: its scores may mean "
-    "something else. "
-    "Mark some buildings there."
+    "something else. Mark some buildings there."
 )
 
 
@@ -114,8 +113,7 @@ def _doubt(
         )
         return (
             f"{n_silent:,} buildings of scene {row.scene_id} are not assessed: the scene differs from those with answers, "
-            "and "
-            f"the run learned from too few there. {advice}"
+            f"and the run learned from too few there. {advice}"
         )
     if row.n_damaged or usual is None or n_open < LEAST_BUILDINGS or row.n_not_damaged >= CLEAR_ANSWERS:
         return ""

@@ -207,11 +207,9 @@ def _placed(
     if unplaced:
         raise LabelError(
             f"{name} names {len(unplaced):,} building(s) by ids that PU-Geo made up, such as {unplaced[0]}, and does not "
-            "say where they "
-            "lie; in another project they may be other houses. Nothing was stored.",
+            "say where they lie; in another project they may be other houses. Nothing was stored.",
             "Export the labels again: the file then has columns lon and lat, by which the buildings are known. If it was "
-            "made of "
-            "these very footprints, import it with --same-footprints.",
+            "made of these very footprints, import it with --same-footprints.",
             kind="ids",
         )
     hows: Counter[str] = Counter(how for one, (_, how) in zip(ids, found, strict=True) if one or how != "position")

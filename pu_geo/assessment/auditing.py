@@ -306,8 +306,7 @@ def _headline(
     checks = "random checks of the search" if basis == "queue" else "random checks"
     return (
         f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % "
-        "interval): "
-        f"{confirmed:,} confirmed, the rest estimated from {n_checks:,} {checks}."
+        f"interval): {confirmed:,} confirmed, the rest estimated from {n_checks:,} {checks}."
     )
 
 

@@ -49,8 +49,7 @@ def simulate(
         repeated(
             "P=SOURCE",
             "where a project's damage types come from: answers, grades or an attribute; if not named, all its damaged "
-            "buildings are of "
-            "its class",
+            "buildings are of its class",
             "--types-from",
         ),
     ],

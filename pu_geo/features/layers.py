@@ -149,11 +149,9 @@ class LayerBanks(Maker):
                 has = "have no such layer" if found is None else f"have {found.stop - found.start} there"
                 raise TrainingError(
                     f"{file or 'The maker of the features'} takes the layer {wanted.name} with {n} bands; these chips "
-                    f"{has}. "
-                    f"They have: {', '.join(there)}.",
+                    f"{has}. They have: {', '.join(there)}.",
                     f"Add the layer under that name on the Imagery page (`pu-geo add-layer P.pugeo --name {wanted.name} "
-                    "FILE`) and cut "
-                    "chips again, or use a model of the layers that are here.",
+                    "FILE`) and cut chips again, or use a model of the layers that are here.",
                     kind="layers",
                 )
             if found.when != wanted.when:

@@ -129,10 +129,9 @@ class Privacy:
             else "an agency that holds two, such as a damage type and rest"
         )
         return (
-            f"{who}. Over all rounds epsilon is {self.epsilon:g} at delta {self.delta:g} for what one member, one class "
-            "of an agency, "
-            f"contributes, and up to {self.epsilon_of_agency(max(n_held, 2)):.3g} for {agency}; smaller hides more. "
-            f"{about_class}"
+            f"{who}. Over all rounds epsilon is {self.epsilon:g} at delta {self.delta:g} for what one member, one class of "
+            f"an agency, contributes, and up to {self.epsilon_of_agency(max(n_held, 2)):.3g} for {agency}; smaller hides "
+            f"more. {about_class}"
         )
 
 

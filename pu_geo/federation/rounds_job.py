@@ -33,9 +33,8 @@ from pu_geo.training.threads import one_thread
 _ROUND, _DIGEST, _THETA, _VELOCITY = "round", "agreement", "theta.", "velocity."
 _NOISE = "central"
 _RESTORE = (
-    f"Restore {STATE} of that round from a copy of the project. Rounds with noise are not done again: the same noise "
-    "twice hides "
-    "nothing. Without a copy make a federation with another name; its epsilon adds to what was spent."
+    f"Restore {STATE} of that round from a copy of the project. Rounds with noise are not done again: the same noise twice "
+    "hides nothing. Without a copy make a federation with another name; its epsilon adds to what was spent."
 )
 MAX_CHIPS, _LOSS_SPARE = 10**8, 1.001  # for rounding
 
@@ -268,8 +267,7 @@ def _send_model(job: Job, agreement: Agreement, transport: Transport, learner: L
         raise FederationError(
             f"All {agreement.settings.rounds} rounds are done, but these members have no model: {listed}.",
             "Ask them to connect, and those that could not take it to do first what their own job says; then start this "
-            "again: it sends "
-            "the model to them alone.",
+            "again: it sends the model to them alone.",
             kind="delivery",
         )
 

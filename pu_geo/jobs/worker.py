@@ -176,19 +176,16 @@ def _in_words(folder: Path, error: Exception) -> JobError:
         if any(card in str(error).lower() for card in _GRAPHICS_CARDS):
             return JobError(
                 f"The graphics card has too little free memory for this job ({str(error)[:200]}), so it had to stop.",
-                "Close other programs that use the graphics card, then start the job again; or let "
-                "CUDA_VISIBLE_DEVICES=-1 stand "
-                "before the command that starts PU-Geo, which then computes without it. Your labels and finished runs are "
-                "safe.",
+                "Close other programs that use the graphics card, then start the job again; or let CUDA_VISIBLE_DEVICES=-1 "
+                "stand before the command that starts PU-Geo, which then computes without it. Your labels and finished "
+                "runs are safe.",
                 kind="memory",
             )
         return JobError(
             f"The job needs more memory than there is ({str(error)[:200] or type(error).__name__}; {_free_memory()}), so "
-            "it had to "
-            "stop.",
-            "Close other programs and start it again, or work on a machine with more memory. Your labels and finished "
-            "runs are "
-            "safe.",
+            "it had to stop.",
+            "Close other programs and start it again, or work on a machine with more memory. Your labels and finished runs "
+            "are safe.",
             kind="memory",
         )
     return JobError(

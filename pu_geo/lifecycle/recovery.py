@@ -97,9 +97,8 @@ def backup_of(layout: Layout, named: str | None) -> Backup:
             raise ProjectError(
                 f"There is no backup of {layout.folder.name}{' that is whole' if found else ''}, so nothing was restored.",
                 f"`pu-geo export-labels {layout.folder.name} --out labels.csv` saves the labels of its journal; in a new "
-                "project with the "
-                "same footprints, `pu-geo label NEW.pugeo --import labels.events.csv --rebuild --same-footprints` stores "
-                "them again.",
+                "project with the same footprints, `pu-geo label NEW.pugeo --import labels.events.csv --rebuild "
+                "--same-footprints` stores them again.",
                 kind="corrupt",
             )
         return whole

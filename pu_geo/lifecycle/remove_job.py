@@ -272,8 +272,7 @@ def _way_words(file: str, way: tuple[float, float], n_moved: int, *, is_shifted:
         )
     return (
         f"The outlines of {file} lie {far} of those here as a whole. If one of the two is misplaced, replace with the "
-        "shift: "
-        f"{plural(n_moved, 'building')} keep their labels then."
+        f"shift: {plural(n_moved, 'building')} keep their labels then."
     )
 
 

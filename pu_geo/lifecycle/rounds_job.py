@@ -110,8 +110,7 @@ def _take_layers(job: Job, before: Layout, layers: Sequence[Layer]) -> tuple[lis
     if past := [layer.name for layer in layers if layer.when == "post"]:
         notes.append(
             f"Layers from after the event stayed in the round before: {listed(past)}. Add newer ones on the Imagery page, "
-            "then cut chips "
-            "again."
+            "then cut chips again."
         )
     return taken, notes
 

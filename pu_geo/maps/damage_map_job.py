@@ -131,8 +131,7 @@ def _checked_scores(scores: NDArray[np.floating], n: int) -> Singles:
     if given.shape != (n,) or given.dtype.kind != "f":
         raise PuGeoError(
             f"The scores have shape {given.shape} and type {given.dtype}; this map needs floating-point numbers of shape "
-            f"({n},), "
-            "one a building.",
+            f"({n},), one a building.",
             "Give them in the order of `project.building_ids()`.",
         )
     wrong = np.flatnonzero(~((given >= 0) & (given <= 1)))

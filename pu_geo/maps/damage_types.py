@@ -40,23 +40,19 @@ FEDERATED = "federated"
 """Preset of runs by a federation's model: other agencies taught it types that nobody here may ever have named."""
 RULE = (
     "A building has a damage type where a person named it, or where its score reaches the type's threshold and the "
-    "building is "
-    "confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type is absent. "
-    "The type is "
-    "unknown where nothing was assessed, and where too few answers name it to judge by scores, unless a federation has "
-    "taught it to the model."
+    "building is confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type "
+    "is absent. The type is unknown where nothing was assessed, and where too few answers name it to judge by scores, "
+    "unless a federation has taught it to the model."
 )
 ATTRIBUTE_RULE = (
     "The types come from the footprints: a building also has one where its attribute '{attribute}' names it and a person "
-    "marked the "
-    "building damaged."
+    "marked the building damaged."
 )
 ORDINAL_RULE = "The types are a scale: a building that reaches one reaches those below it."
 FEDERATED_RULE = (
     "In a map by a federation's model, a yes by score says that the type's own score is at or above the type's threshold, "
-    "and no more: a "
-    "building can be yes for several types, and other buildings may be than those that a project trained the type's class "
-    "with."
+    "and no more: a building can be yes for several types, and other buildings may be than those that a project trained "
+    "the type's class with."
 )
 _LONGEST = 40  # characters of a column
 _DAMAGED = ("confirmed", "flagged")

@@ -122,8 +122,7 @@ def _audit(audit: Facts | None, units: Units) -> Section:
     if audit is None:
         words = (
             f"None was made of this run's map. Nobody knows how many of the flagged {units.several} are damaged, nor how "
-            "much "
-            "damage is missed: the scores are a rank, not a probability. An audit answers a few hundred "
+            "much damage is missed: the scores are a rank, not a probability. An audit answers a few hundred "
             f"{units.several} drawn at random."
         )
         return Section("Audit", [words])

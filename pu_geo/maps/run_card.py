@@ -158,8 +158,7 @@ def judgement_words(judged: Facts | None) -> str:
     if judged is None or n < FEWEST_HELD_OUT or None in (judged.get("criterion"), judged.get("low")):
         return (
             f"Not enough to judge: {n} held-out clicks, and it takes {FEWEST_HELD_OUT}. Nothing is known of this run from "
-            "its "
-            "own labels beyond what it was taught."
+            "its own labels beyond what it was taught."
         )
     return f"{words_of(judged)} Compare it between runs of one project: what guesses gets less than 1."
 

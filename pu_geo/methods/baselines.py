@@ -264,9 +264,8 @@ def _class_prior(data: PUData, groups: Groups, extractor: FeatureExtractor, sett
     prior = settings.class_prior
     if not prior:
         run.warnings.append(
-            "class_prior was not set. It was guessed from held-out scores of logistic regressions (best bin), which is "
-            "too high "
-            "where damage is rare, and the ranking depends on it: set class_prior where you know the damaged share."
+            "class_prior was not set. It was guessed from held-out scores of logistic regressions (best bin), which is too "
+            "high where damage is rare, and the ranking depends on it: set class_prior where you know the damaged share."
         )
         guess = estimated_class_prior(data, groups.positive, groups.others, extractor, run)
         return min(max(guess, cards.GUESSED_PRIORS[0]), cards.GUESSED_PRIORS[1])

@@ -160,8 +160,7 @@ class TrainingRequest:
         if self.feature_set and not takes_features:
             raise TrainingError(
                 f"Features {self.feature_set!r} were named, but with backbone {self.settings.backbone} a network learns "
-                "from the "
-                "chips themselves.",
+                "from the chips themselves.",
                 "Leave the features out, or choose a preset on cached features, such as quick.",
                 kind="settings",
             )

@@ -487,9 +487,8 @@ class MethodEstimator(_Estimator):
         if not is_chips and len(found) < card.min_views:
             raise InputError(
                 f"{card.title} compares {card.min_views} views of each chip; X has {len(found)}.",
-                "Pass views of features [V, N, D], view 0 of the plain chips and the others of augmented ones, or chips "
-                "as uint8 "
-                "[N, C, H, W], of which views are made.",
+                "Pass views of features [V, N, D], view 0 of the plain chips and the others of augmented ones, or chips as "
+                "uint8 [N, C, H, W], of which views are made.",
             )
         if not is_chips:
             return None, FeatureViews(found), np.asarray(found[0], np.float32)
@@ -830,8 +829,7 @@ class PUPL(ClusterMixin, BaseEstimator):
             return []
         return [
             f"Two clusters do not follow the positives; {pupl.usual_k(len(values))} small ones do. Set n_clusters to that "
-            "and "
-            "look at `ranking_`, clusters with the largest share of positives first."
+            "and look at `ranking_`, clusters with the largest share of positives first."
         ]
 
     def fit_predict(self, z: ArrayLike, y: ArrayLike) -> NDArray[np.int64]:

@@ -617,6 +617,5 @@ def _check(data: PUData, labels: Labels, rows: Ints, settings: HeroconSettings, 
             alike, help_words = "No labeled building is known to lack a type", "answer no where one lacks a type"
         run.warnings.append(
             f"{alike}, so HeroCon had nothing to tell apart and is little more than cross entropy. Mark some buildings as "
-            "not damaged, or "
-            f"{help_words}."
+            f"not damaged, or {help_words}."
         )

@@ -366,8 +366,7 @@ def _origin_words(
     return [
         *_absence_words(there),
         f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; "
-        "nothing "
-        "was learned from the answers in this project. Audit the map before you use it.",
+        "nothing was learned from the answers in this project. Audit the map before you use it.",
     ]
 
 

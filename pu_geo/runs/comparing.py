@@ -121,8 +121,7 @@ class Clicks:
             return f"{words}."
         return (
             f"{words}, {self.n_later} clicked after one or both began. Later clicks are a choice of whoever clicked, not "
-            "an even "
-            "draw of the damage, and a run that had started did not know them."
+            "an even draw of the damage, and a run that had started did not know them."
         )
 
 

@@ -336,8 +336,7 @@ def set_aside(pu: PUSet, n: int, seed: int, card: MethodCard) -> tuple[PUSet, In
     if n < 0 or (n > 0 and left < card.min_positives):
         raise TrainingError(
             f"{n} held-out clicks of {len(positive)} damaged buildings would leave {max(left, 0)}; {card.title} needs at "
-            "least "
-            f"{card.min_positives}.",
+            f"least {card.min_positives}.",
             f"Hold out {max(len(positive) - card.min_positives, 0)} at most, or mark more buildings on the Annotate page.",
             kind="hold_out",
         )

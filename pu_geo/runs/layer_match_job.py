@@ -60,10 +60,9 @@ def scaled_otherwise(card: Facts, facts: Facts, file: str) -> list[str]:
             if max(abs(a - b) for a, b in zip(pair, own, strict=True)) > most:
                 unit = f" {here['unit']}" if here["unit"] else ""
                 words.append(
-                    f"Band {band} of the layer {name} is scaled from {own[0]:.4g} to {own[1]:.4g}{unit} here, and was "
-                    f"from {pair[0]:.4g} to "
-                    f"{pair[1]:.4g}{unit} where the model learned: the same brightness means another value, so its scores "
-                    "may be off."
+                    f"Band {band} of the layer {name} is scaled from {own[0]:.4g} to {own[1]:.4g}{unit} here, and was from "
+                    f"{pair[0]:.4g} to {pair[1]:.4g}{unit} where the model learned: the same brightness means another "
+                    "value, so its scores may be off."
                 )
     return words
 

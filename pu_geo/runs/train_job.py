@@ -118,8 +118,7 @@ def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> Facts:
         anew = "Cut chips again" if inputs.feature_set == RCF else "Make the set again"
         run.warnings.append(
             f"{inputs.feature_set} has one view of each chip, and {card.title} learns from how views differ. {anew} with "
-            "more --views, "
-            "or train on another set."
+            "more --views, or train on another set."
         )
     start_k = inputs.start_k()
     job.stop_if_cancelled()

@@ -123,8 +123,7 @@ def _connected(name: str, folder: Path, echo: Callable[[str], object] | None, st
             f"{' '.join(str(error).split())[:200] or type(error).__name__}.",
             "On this computer: start the job again later, with fewer workers or without a cluster. Elsewhere: see that "
             "`dask scheduler` and a `dask worker` run there and that the port can be reached from here; tls:// needs "
-            "certificates "
-            "in Dask's configuration.",
+            "certificates in Dask's configuration.",
             kind="cluster",
         ) from error
     return client

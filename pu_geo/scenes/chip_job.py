@@ -164,8 +164,7 @@ def _why_post_alone(facts: Mapping[str, Any]) -> str:
         return ""
     return (
         f"The pre-event scenes do not show {n_lacking:,} of {n:,} buildings, so the ranking uses the post-event scenes "
-        "alone, "
-        "for all buildings."
+        "alone, for all buildings."
     )
 
 

@@ -190,8 +190,7 @@ def _checked(
     if pixel_m is not None and len(paths) + len(known) > 1:
         raise ImageryError(
             f"{len(paths) + len(known)} files were named for {name}, and this project has no place on the Earth; nothing "
-            "says how they "
-            "lie beside one another.",
+            "says how they lie beside one another.",
             "Join them to one picture.",
             kind="local",
         )
@@ -299,9 +298,8 @@ def _other_scaling(layer: Layer, new: Sequence[tuple[float, float]]) -> list[str
             continue
         notes.append(
             f"Band {band} of the files added to {layer.name} spans {least:.4g} to {most:.4g}{unit}; the layer is scaled "
-            f"from {low:.4g} to "
-            f"{high:.4g}{unit}, so what lies beyond is cut off. Check that they have the same unit and no undeclared no "
-            "data. If they "
-            "do, remove the layer and add all its files together, which finds one scaling for all."
+            f"from {low:.4g} to {high:.4g}{unit}, so what lies beyond is cut off. Check that they have the same unit and "
+            "no undeclared no data. If they do, remove the layer and add all its files together, which finds one scaling "
+            "for all."
         )
     return notes

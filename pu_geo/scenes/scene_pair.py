@@ -216,8 +216,7 @@ def blurred(scenes: Sequence[Scene]) -> dict[str, str]:
         elif own < BLURRED and scene.gsd_m > _FINE_M:
             found[scene.scene_id] = (
                 f"{name} is blurred (sharpness {own:.1f}): it shows less than its pixels of {scene.gsd_m:.2f} m promise, "
-                "so small damage "
-                "cannot be seen."
+                "so small damage cannot be seen."
             )
     return found
 
@@ -259,8 +258,7 @@ def _shifts(found: Alignment) -> list[PairIssue]:
     half, most = np.percentile(np.hypot(found.dx_m, found.dy_m)[known], [50, 95]) if known.any() else (0.0, 0.0)
     words = (
         f"At half of the buildings pre and post are less than {half:.1f} m out of line, at 95 % less than {most:.1f} m. "
-        "Chips are "
-        "cut with the measured shift of each building, which corrects it."
+        "Chips are cut with the measured shift of each building, which corrects it."
     )
     n, n_failed, n_all = int(found.has_data.sum()), int(found.is_misaligned.sum()), len(found.has_data)
     is_many = n_failed > MOST_FAILED * max(n, 1)
@@ -276,8 +274,7 @@ def _shifts(found: Alignment) -> list[PairIssue]:
             f"{n_failed:,} of {n:,}",
             "Check these by eye, or mark them not assessable (misaligned)." if is_many else "",
             f"Buildings where no shift within {FARTHEST_M:g} m fits reliably, and the neighbors give none either; of the "
-            f"{n:,} "
-            f"buildings with imagery around them in both dates.{without}",
+            f"{n:,} buildings with imagery around them in both dates.{without}",
         ),
     ]
 

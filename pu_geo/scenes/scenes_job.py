@@ -241,8 +241,7 @@ def add_xbd(job: Job, *, folder: str, chosen: str = "") -> dict[str, object]:
     table = in_child.read_xbd_footprints(kept.labels, f"the labels of {Path(folder).name}", grid)
     words = (
         f"{len(left_out)} pictures were left out, since their labels hold too few buildings, or fit too badly, to place "
-        "them: "
-        f"{listed(left_out)}."
+        f"them: {listed(left_out)}."
     )
     return {
         **scenes,

@@ -615,8 +615,7 @@ def units(db: sqlite3.Connection) -> Units:
 def _read_units(db: sqlite3.Connection) -> Units:
     rows = db.execute(
         "SELECT source_footprint = 'grid', CASE source_footprint WHEN 'grid' THEN json_extract(attributes, '$.cell_m') "
-        "END, count(*) "
-        "FROM footprints GROUP BY 1, 2"
+        "END, count(*) FROM footprints GROUP BY 1, 2"
     ).fetchall()
     n_cells = sum(n for is_cell, _, n in rows if is_cell)
     sides = sorted({float(side) for is_cell, side, _ in rows if is_cell and side})

@@ -304,6 +304,5 @@ def in_use(db: sqlite3.Connection, layout: Layout, chip_set: str) -> InUse:
     return InUse(
         RCF,
         f"The chosen features {name} were not made for the newest chips, so 'rcf' is used in their place. Make them again "
-        "with "
-        "`pu-geo features`, or choose 'rcf'.",
+        "with `pu-geo features`, or choose 'rcf'.",
     )

@@ -215,12 +215,10 @@ def require_different_buildings(project: str, held: Held) -> None:
     whole = next(name for name, source in damage.items() if source is None)
     others = " and ".join(repr(name) for name in damage if name != whole)
     raise FederationError(
-        f"All damaged buildings of {project} would be of the class {printable(whole)!r}, those of {others} among them: "
-        "the same "
-        "buildings would teach several classes.",
+        f"All damaged buildings of {project} would be of the class {printable(whole)!r}, those of {others} among them: the "
+        "same buildings would teach several classes.",
         "Say where its damage types come from, for each class: name --types-from, or choose it on the screen (answers, "
-        "grades, or an "
-        "attribute); or let the project hold one damage type.",
+        "grades, or an attribute); or let the project hold one damage type.",
         kind="class",
     )
 

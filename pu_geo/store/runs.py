@@ -312,8 +312,7 @@ def type_scores(layout: Layout, run: RunFacts) -> tuple[tuple[str, ...], NDArray
     if found.shape != (n, len(run.types)):
         raise ProjectError(
             f"{path.name} of run {run.run_id} holds {list(found.shape)} scores; {n} buildings and {len(run.types)} damage "
-            "types "
-            "need as many.",
+            "types need as many.",
             "Choose another run, or train again.",
         )
     return run.types, found

@@ -227,8 +227,7 @@ _AREAS = (
     "CREATE TABLE areas (fid INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, geom BLOB NOT NULL, layer TEXT NOT NULL, "
     "name TEXT NOT NULL, pcode TEXT)",
     "INSERT INTO gpkg_contents (table_name, data_type, identifier, description, srs_id) SELECT 'areas', 'features', "
-    "'areas', "
-    "'areas that damage is summed up by', srs_id FROM gpkg_contents WHERE table_name = 'footprints'",
+    "'areas', 'areas that damage is summed up by', srs_id FROM gpkg_contents WHERE table_name = 'footprints'",
     "INSERT INTO gpkg_geometry_columns SELECT 'areas', 'geom', 'GEOMETRY', srs_id, 0, 0 FROM gpkg_geometry_columns "
     "WHERE table_name = 'footprints'",
     TABLE,
@@ -244,10 +243,9 @@ _AOI = (
     "NULL)",
     "CREATE VIEW aoi AS SELECT step AS OGC_FID, geom, source, at FROM aoi_log "
     "WHERE step = (SELECT max(step) FROM aoi_log) AND geom IS NOT NULL",
-    "CREATE TABLE intake (intake INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, file TEXT NOT NULL, at TEXT NOT NULL, "
-    "n_in INTEGER NOT NULL, kept INTEGER NOT NULL, repaired INTEGER NOT NULL, dropped INTEGER NOT NULL, "
-    "dropped_by TEXT NOT NULL, notes TEXT NOT NULL, doubts TEXT NOT NULL DEFAULT '[]', CHECK (n_in = kept + repaired + "
-    "dropped))",
+    "CREATE TABLE intake (intake INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, file TEXT NOT NULL, at TEXT NOT NULL, n_in "
+    "INTEGER NOT NULL, kept INTEGER NOT NULL, repaired INTEGER NOT NULL, dropped INTEGER NOT NULL, dropped_by TEXT NOT "
+    "NULL, notes TEXT NOT NULL, doubts TEXT NOT NULL DEFAULT '[]', CHECK (n_in = kept + repaired + dropped))",
     "INSERT INTO gpkg_contents (table_name, data_type, identifier, description, srs_id) SELECT 'aoi', 'features', 'aoi', "
     "'area of interest (live view)', srs_id FROM gpkg_contents WHERE table_name = 'footprints'",
     "INSERT INTO gpkg_contents (table_name, data_type, identifier, description) "
@@ -260,8 +258,7 @@ _AOI = (
 # What people decided about groups of buildings: see `decisions`.
 _DECISIONS = (
     "CREATE TABLE decision (decision INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, op TEXT NOT NULL UNIQUE, kind TEXT NOT "
-    "NULL, "
-    "name TEXT NOT NULL, analyst TEXT NOT NULL, at TEXT NOT NULL, facts TEXT NOT NULL)",
+    "NULL, name TEXT NOT NULL, analyst TEXT NOT NULL, at TEXT NOT NULL, facts TEXT NOT NULL)",
     "CREATE INDEX decision_kind ON decision (kind, name, decision)",
     "CREATE TRIGGER decision_no_update BEFORE UPDATE ON decision "
     "BEGIN SELECT RAISE(ABORT, 'decisions are never changed'); END",
@@ -274,8 +271,7 @@ _DECISIONS = (
 # What people chose: see `choices`.
 _CHOICES = (
     "CREATE TABLE threshold (step INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, run_id TEXT NOT NULL, threshold REAL NOT "
-    "NULL, "
-    "origin TEXT NOT NULL, at TEXT NOT NULL)",
+    "NULL, origin TEXT NOT NULL, at TEXT NOT NULL)",
     "CREATE INDEX threshold_run ON threshold (run_id, step)",
     "CREATE TABLE choice (choice INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, name TEXT NOT NULL, value TEXT NOT NULL, "
     "at TEXT NOT NULL)",
@@ -296,18 +292,16 @@ _REMOVALS = (
     "CREATE TABLE removal (removal INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL, op TEXT NOT NULL UNIQUE, kind TEXT NOT NULL, "
     "name TEXT NOT NULL, analyst TEXT NOT NULL, at TEXT NOT NULL, facts TEXT NOT NULL)",
     "CREATE TABLE removal_end (removal INTEGER PRIMARY KEY NOT NULL, how TEXT NOT NULL CHECK (how IN ('undone', "
-    "'reclaimed')), "
-    "analyst TEXT NOT NULL, at TEXT NOT NULL)",
+    "'reclaimed')), analyst TEXT NOT NULL, at TEXT NOT NULL)",
     *(
         f"CREATE TRIGGER {table}_no_{verb.lower()} BEFORE {verb} ON {table} "
         f"BEGIN SELECT RAISE(ABORT, 'removals are never changed'); END"
         for table in ("removal", "removal_end")
         for verb in ("UPDATE", "DELETE")
     ),
-    "INSERT INTO gpkg_contents (table_name, data_type, identifier, description) VALUES "
-    "('removal', 'attributes', 'removal', 'append-only log of what was removed'), "
-    "('removal_end', 'attributes', 'removal_end', 'append-only log of removals that were undone or whose space was "
-    "reclaimed')",
+    "INSERT INTO gpkg_contents (table_name, data_type, identifier, description) VALUES ('removal', 'attributes', "
+    "'removal', 'append-only log of what was removed'), ('removal_end', 'attributes', 'removal_end', 'append-only log of "
+    "removals that were undone or whose space was reclaimed')",
 )
 
 CREATE = (

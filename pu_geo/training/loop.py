@@ -205,8 +205,7 @@ class Training:
         now, before = plural(self.run.ranks.n, "process", "processes"), " and ".join(map(str, others))
         words = (
             f"This training went on with {now} after {before}. They add numbers in another order, so its result is not "
-            "equal to the "
-            "bit to that of a training without a stop."
+            "equal to the bit to that of a training without a stop."
         )
         if others and words not in self.run.warnings:
             self.run.warnings.append(words)

@@ -36,10 +36,8 @@ _POLICY_VIOLATION = 1008  # code of RFC 6455 for a WebSocket that is refused
 # What Streamlit's pages need: styles set by scripts, and pictures, fonts, workers and modules that it makes itself.
 _PAGE = (
     "default-src 'self'; script-src 'self' blob: 'unsafe-eval'{inline}; style-src 'self' 'unsafe-inline'; img-src 'self' "
-    "blob: data:; "
-    "font-src 'self' data:; connect-src 'self' ws://{host} blob: data:; worker-src 'self' blob:; media-src 'self' blob: "
-    "data:; "
-    "frame-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    "blob: data:; font-src 'self' data:; connect-src 'self' ws://{host} blob: data:; worker-src 'self' blob:; media-src "
+    "'self' blob: data:; frame-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
 _ALWAYS = {
     "X-Content-Type-Options": "nosniff",

@@ -18,15 +18,13 @@ STATES = {"done": ":green[:material/check:]", "next": ":blue-badge[next]", "open
 """The sign behind the name of a step; screen readers read its name."""
 
 NOT_LET_IN = (
-    "PU-Geo does not know this browser yet. Open the address that PU-Geo printed in its terminal; it ends in ?token= and "
-    "a secret. "
-    "If you opened that address already, allow cookies for 127.0.0.1. "
-    "Other accounts of this machine can reach this page, so PU-Geo lets in only who has that address."
+    "PU-Geo does not know this browser yet. Open the address that PU-Geo printed in its terminal; it ends in ?token= and a "
+    "secret. If you opened that address already, allow cookies for 127.0.0.1. Other accounts of this machine can reach "
+    "this page, so PU-Geo lets in only who has that address."
 )
 OTHER_SITE = (
     "Another website's page asked for this, so PU-Geo refused. Open PU-Geo in a tab of its own, by the address that it "
-    "printed in "
-    "its terminal."
+    "printed in its terminal."
 )
 NOT_MADE = (
     "The file could not be made: {why}. See that the disk has room and can be read, then go back and click the button again."

@@ -109,8 +109,7 @@ def accept(layout: Layout, invitation: Invitation, own: Held) -> list[Path]:
                 f"The invitation has the fingerprint {invitation.fingerprint}; the one that this project joined with has "
                 f"{before}.",
                 "Do not go on: somebody may have changed the file on its way. Compare it with whoever leads; a federation "
-                "that was "
-                "made anew needs another name.",
+                "that was made anew needs another name.",
                 kind="fingerprint",
             )
         write_invitation(folder, invitation)

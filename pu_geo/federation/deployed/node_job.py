@@ -229,8 +229,7 @@ def _refuse_wrong_server(error: httpx.TransportError, invitation: Invitation) ->
         if isinstance(cause, ssl.SSLCertVerificationError):
             raise FederationError(
                 f"The server at {invitation.address} is not the leader of the invitation: its certificate was not signed "
-                "by the CA "
-                f"in it, or is for another address ({cause.verify_message}).",
+                f"by the CA in it, or is for another address ({cause.verify_message}).",
                 "Do not go on. Compare the fingerprint of the invitation with whoever leads, and ask for a new one.",
                 kind="certificate",
             ) from error

@@ -265,8 +265,7 @@ def _bound(host: str, port: int) -> socket.socket:
         raise FederationError(
             f"The federation cannot be served at {host}:{port}: {getattr(error, 'strerror', None) or error}.",
             "End what uses this port, or remove the file tls/port of the federation to get another one, start again, and "
-            "send members the new "
-            "invitation.",
+            "send members the new invitation.",
             kind="address",
         ) from error
     made.listen(128)

@@ -74,8 +74,7 @@ _LAYERS_MISSING = Field(
     "list",
     "",
     "Layers that the run learned from and that do not show the building: half of its outline or more has no data there. "
-    "The score "
-    "rests on the others. Only in maps of such runs; `layers` of damage_map.run.json has each layer's scaling.",
+    "The score rests on the others. Only in maps of such runs; `layers` of damage_map.run.json has each layer's scaling.",
 )
 TYPE_STATES = ("yes", "no", "unknown")
 _THING = re.compile(r"\b[Bb]uilding(s)?\b")

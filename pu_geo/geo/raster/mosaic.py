@@ -326,8 +326,7 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     if scene.nodata is not None and source.nodata not in (None, scene.nodata) and math.isfinite(source.nodata):
         raise ImageryError(
             f"{path.name} was given {scene.nodata:.6g} for no data beside {source.nodata:.6g}, which the file names; its "
-            "pixels have to "
-            "be resampled onto the first post scene, and that takes one such value.",
+            "pixels have to be resampled onto the first post scene, and that takes one such value.",
             "Write one value for both into the file, or correct the one it names with gdal_edit -a_nodata.",
             kind="nodata",
         )

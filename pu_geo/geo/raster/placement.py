@@ -69,8 +69,7 @@ def check_ratio(scene: Scene, grid: Grid) -> None:
         return
     raise ImageryError(
         f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times smaller than the {grid.gsd_m:.3g} "
-        "m of the "
-        f"first post scene; up to {MAX_GSD_RATIO:.0f} times can be used.",
+        f"m of the first post scene; up to {MAX_GSD_RATIO:.0f} times can be used.",
         "Resample it to about the pixels of the post scene first: gdalwarp -r average -tr X Y in.tif out.tif.",
         kind="resolution",
     )
@@ -88,9 +87,8 @@ def coarse_words(scene: Scene, grid: Grid, above: float = MAX_GSD_RATIO, so: str
     if ratio <= above:
         return ""
     return (
-        f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times larger than the {grid.gsd_m:.3g} "
-        "m of the "
-        f"first post scene: {so}."
+        f"{Path(scene.path).name} has pixels of {scene.gsd_m:.3g} m, {ratio:,.0f} times larger than the {grid.gsd_m:.3g} m "
+        f"of the first post scene: {so}."
     )
 
 

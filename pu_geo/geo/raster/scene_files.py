@@ -181,8 +181,7 @@ def _place_of(source: rasterio.DatasetReader, path: Path, crs: str | None) -> Pl
             raise ImageryError(
                 f"{path.name} is a {source.driver} picture, which has no place on the map.",
                 "Put its world file beside it (.pgw or .jgw, with .prj), or convert it to GeoTIFF; or state the size of "
-                "its pixels "
-                "(in `Bands and coordinate system`, or with --pixel-size) to work without a place.",
+                "its pixels (in `Bands and coordinate system`, or with --pixel-size) to work without a place.",
                 kind="geotransform",
             )
         a, b, c, d, e, f, *_ = source.transform
@@ -451,11 +450,9 @@ def check_transform(affine: Affine6, width: int, height: int, path: Path, crs: s
     if _is_placeholder(affine, width, height, crs):
         raise ImageryError(
             f"{path.name} has a placeholder for a georeference: it lies around 0, 0 of {crs}, in the sea, as pictures of "
-            "drones do that "
-            "were joined without positions.",
+            "drones do that were joined without positions.",
             f"State the size of its pixels to work without a place (--pixel-size {abs(a):g}, or in `Bands and coordinate "
-            "system`), or "
-            "give it its true place.",
+            "system`), or give it its true place.",
             kind="geotransform",
         )
     _check_bounds(corners_of(affine, width, height), path, crs)

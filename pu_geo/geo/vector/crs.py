@@ -74,8 +74,7 @@ def _check_on_earth(*sources: str) -> None:
     if any(map(is_local, sources)):
         raise ImageryError(
             "This project has no place on the Earth: its pictures came without a georeference, and its coordinates are "
-            "local "
-            "meters. This step needs longitude and latitude.",
+            "local meters. This step needs longitude and latitude.",
             "Make a project from scenes with a georeference for it.",
             kind="local",
         )

@@ -43,8 +43,7 @@ def without_known(table: FootprintTable, known: NDArray[np.object_]) -> Footprin
         return table
     note = (
         f"{int(is_same.sum()):,} footprint(s) are buildings that are in the project already (the outlines overlap by more "
-        "than "
-        f"{SAME_IOU:.0%}) and were left out."
+        f"than {SAME_IOU:.0%}) and were left out."
     )
     return table.without(is_same, DUPLICATES, note)
 
@@ -57,8 +56,7 @@ def without_twins(table: FootprintTable) -> FootprintTable:
         return table
     note = (
         f"{int(is_same.sum()):,} footprint(s) are the same building as another one of this file (the outlines overlap by "
-        "more "
-        f"than {SAME_IOU:.0%}) and were left out."
+        f"more than {SAME_IOU:.0%}) and were left out."
     )
     return table.without(is_same, DUPLICATES, note)
 

@@ -76,8 +76,7 @@ CARD = MethodCard(
     ),
     needs=(
         "At least 5 damaged buildings, and damage types where they are known; all other buildings are one class of their "
-        "own. "
-        "A building of several types counts as the rarest of them."
+        "own. A building of several types counts as the rarest of them."
     ),
     cannot=CANNOT["none"],
     min_positives=5,

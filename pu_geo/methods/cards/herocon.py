@@ -55,22 +55,17 @@ CARD = MethodCard(
     paper="Zheng et al., Contrastive Learning with Complex Heterogeneity (KDD 2022)",
     summary=(
         "Learns several damage types of one building at once, and from buildings marked as not damaged too. Layers, and "
-        "the pre "
-        "and the post image, are views of a building; it does without those that a building lacks."
+        "the pre and the post image, are views of a building; it does without those that a building lacks."
     ),
     needs="At least 5 damaged buildings, better 10 of each damage type, and some buildings marked as not damaged.",
     cannot=(
         "Takes what is not reviewed for undamaged, and trusts that less where much is damaged; grades are learned from "
-        "answers, so "
-        "grade some buildings of each, and mark some as not damaged. On Joplin's grades it is behind the propagated "
-        "ranking, run once "
-        "a grade. Its scores are no probabilities. "
-        "Other than in the paper, only views of one date are pulled together, as pre and post differ by the damage: "
-        "across_dates gives the paper's form. Layers have one classifier in common, and what it says of each is added up, "
-        "where the "
-        "paper has one on all joined. Of features, pre+post, which comes with the usual features, is compared with no other "
-        "layer: features of post, pre and each layer by itself (--layers post,pre,sar-post) compare SAR after the event "
-        "with post."
+        "answers, so grade some buildings of each, and mark some as not damaged. On Joplin's grades it is behind the "
+        "propagated ranking, run once a grade. Its scores are no probabilities. Other than in the paper, only views of one "
+        "date are pulled together, as pre and post differ by the damage: across_dates gives the paper's form. Layers have "
+        "one classifier in common, and what it says of each is added up, where the paper has one on all joined. Of "
+        "features, pre+post, which comes with the usual features, is compared with no other layer: features of post, pre "
+        "and each layer by itself (--layers post,pre,sar-post) compare SAR after the event with post."
     ),
     min_positives=5,
     settings=HeroconSettings,

@@ -41,8 +41,7 @@ class PropagationSettings(NetworkSettings):
     neighbors: str = setting(
         NEIGHBORS,
         "Whether scores of the buildings around a building (60 m, at most 180 m) count for it, too: as much as held-out "
-        "clicks "
-        "bear it out, not at all where damage is not clustered.",
+        "clicks bear it out, not at all where damage is not clustered.",
         choices=("off", "on"),
     )
 
@@ -52,8 +51,7 @@ CARD = MethodCard(
     title="Propagated ranking",
     paper=(
         "Ours, of known parts: Elkan and Noto (KDD 2008) for the share, Zhou et al., Learning with Local and Global "
-        "Consistency "
-        "(NeurIPS 2003) for the propagation"
+        "Consistency (NeurIPS 2003) for the propagation"
     ),
     summary=(
         "Spreads your labels to look-alike buildings. Some labels are held out inside to balance this against a plain "

@@ -43,19 +43,16 @@ CARD = MethodCard(
     title="PUCL + PUPL",
     paper="Contrastive Positive Unlabeled Learning (PUCL and PUPL)",
     summary=(
-        "Learns embeddings in which damaged buildings are close, splits them into clusters, and trains a linear "
-        "classifier on "
-        "the result. A second opinion where a third or more are damaged; its embeddings suit the Explore page."
+        "Learns embeddings in which damaged buildings are close, splits them into clusters, and trains a linear classifier "
+        "on the result. A second opinion where a third or more are damaged; its embeddings suit the Explore page."
     ),
     needs="At least 5 damaged buildings, better 30.",
     cannot=(
         "Where a fifth or fewer are damaged do not use it: average precision was .20 behind the instant ranker to .05 "
-        "ahead, and more "
-        "behind at 5 % and below. Clusters follow what splits the scene most, which need not be damage; held-out clicks "
-        "choose what "
-        "the classifier is taught, and the run says where they cannot tell. Then rounding can decide: another processor "
-        "or bf16 can "
-        "give another order (rank correlation .89; else .98 to .99). Its scores order buildings; they are no probabilities."
+        "ahead, and more behind at 5 % and below. Clusters follow what splits the scene most, which need not be damage; "
+        "held-out clicks choose what the classifier is taught, and the run says where they cannot tell. Then rounding can "
+        "decide: another processor or bf16 can give another order (rank correlation .89; else .98 to .99). Its scores "
+        "order buildings; they are no probabilities."
     ),
     min_positives=5,
     settings=PuclSettings,

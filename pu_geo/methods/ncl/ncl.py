@@ -304,8 +304,7 @@ def fit(data: PUData, settings: NclSettings, run: Run) -> TrainedModel:
     if learner.share_pairs < FEWEST_PAIRS and settings.pair_rule == "cosine":
         run.warnings.append(
             f"Of the pairs of buildings {learner.share_pairs:.2%} reached a cosine of {settings.threshold}, so pairs "
-            "taught next to "
-            "nothing. Lower threshold, or set pair_rule to nearest."
+            "taught next to nothing. Lower threshold, or set pair_rule to nearest."
         )
     return _judged(learner.network.eval(), data, rows, settings, run)
 
@@ -397,7 +396,6 @@ def _warn_of_another_number(embeddings: NDArray[np.float32], settings: NclSettin
         compared = "".join(f", against {found.silhouettes[k]:.2f} of {k}" for k in candidates if k == settings.n_new)
         run.warnings.append(
             f"The buildings not reviewed were sorted into {settings.n_new} clusters (n_new); their embeddings fall most "
-            "clearly "
-            f"into {found.number} (silhouette {found.silhouettes[found.number]:.2f}{compared}). Look at the clusters of "
-            "both."
+            f"clearly into {found.number} (silhouette {found.silhouettes[found.number]:.2f}{compared}). Look at the "
+            "clusters of both."
         )

@@ -70,8 +70,7 @@ GRADE_NEW = "New grade"
 GRADE_OFF = "off"
 GRADES_NOTE = (
     "The worst first. A new name keeps the buildings already graded; *off* takes a grade off the scale, and its buildings "
-    "keep it. "
-    "A training learns from them only where you choose them as its damage types."
+    "keep it. A training learns from them only where you choose them as its damage types."
 )
 GRADES_SAVE = "Save the scale"
 

@@ -66,8 +66,7 @@ def scenes(n: int, n_doubtful: int) -> str:
 
 NO_AUDIT = (
     "**This run has no accuracy assessment.** Scores only rank buildings; how many of the flagged ones are damaged is not "
-    "known yet. "
-    "To find out, answer random checks on Annotate: drawn at random, shown without scores, not learned from."
+    "known yet. To find out, answer random checks on Annotate: drawn at random, shown without scores, not learned from."
 )
 CHECKS = "Random checks"
 START = "Start accuracy assessment with {n:,} checks"
@@ -104,9 +103,8 @@ INTERVALS = (
 # Damage types
 
 TYPES_NOT_AUDITED = (
-    "How well the scores find a type is not known before an accuracy assessment whose answers name the types, or rule "
-    "them out: "
-    "they only rank."
+    "How well the scores find a type is not known before an accuracy assessment whose answers name the types, or rule them "
+    "out: they only rank."
 )
 TYPE_COUNT = "{name} {n:,}"
 TYPE_YES = "Buildings with it"

@@ -5,8 +5,7 @@ from __future__ import annotations
 TITLE = "Explore"
 PURPOSE = (
     "Each dot is a building; the model puts similar ones close together. Shift + drag selects several, on the dots, the "
-    "map and "
-    "the chips; the keys 1, 2, 3 label them."
+    "map and the chips; the keys 1, 2, 3 label them."
 )
 NO_RUN, TRAIN_ONE = "There is no run to explore yet.", "Train one"
 RUN = "Run: {name}"
@@ -99,9 +98,8 @@ KEEP, LATER = "Keep as it is", "Later"
 
 TYPES_TITLE = "**Damage types**"
 TYPES_NOTE = (
-    "NCL sorts the buildings into groups, guided by your labels: the damage types, or damaged and not damaged. "
-    "A group is a guess until you have checked its chips. Once named, it is offered on Annotate and exported as "
-    "discovered_type."
+    "NCL sorts the buildings into groups, guided by your labels: the damage types, or damaged and not damaged. A group is "
+    "a guess until you have checked its chips. Once named, it is offered on Annotate and exported as discovered_type."
 )
 NO_TYPES = "No search yet."
 DISCOVERY, DISCOVERY_HELP = "Search", "The newest one is on top."
@@ -142,9 +140,8 @@ NOT_ORIENTED = (
 ORIENTED = "Orientation check passed: damaged buildings are closer to their cluster than those not reviewed."
 LATER_ONES = " {n:,} came later, and stay where they are."
 KEPT = (
-    "PUPL kept all {kept:,} damaged buildings of its input in their cluster; {near:,} of them are also nearer to it. "
-    "Where these "
-    "are few, the two clusters follow something else than damage, whatever the check says.{later}"
+    "PUPL kept all {kept:,} damaged buildings of its input in their cluster; {near:,} of them are also nearer to it. Where "
+    "these are few, the two clusters follow something else than damage, whatever the check says.{later}"
 )
 POTENTIAL = "Potential {potential:.4g}, the lowest of several seeds."
 MARKS = {"": "", "accepted": "accepted", "partly": "partly accepted", "rejected": "rejected"}
@@ -161,10 +158,8 @@ C_HELP = {
 }
 TABLE_NOTE = (
     "How much of a cluster is damaged is estimated once random checks have estimated the total. It takes your labels for "
-    "an even "
-    "draw of the damage: a cluster with a tenth of them holds a tenth of it. Where only the worst was labeled, it misses "
-    "the rest. "
-    "Choose a row for its chips."
+    "an even draw of the damage: a cluster with a tenth of them holds a tenth of it. Where only the worst was labeled, it "
+    "misses the rest. Choose a row for its chips."
 )
 CLUSTER_LINE = (
     "**Cluster {name}**{state} · {size:,} buildings, {damaged} damaged, {not_damaged} not damaged · distances {low:.2f}, "

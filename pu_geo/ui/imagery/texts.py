@@ -7,9 +7,8 @@ from pu_geo.wording import plural, shortened
 
 TITLE = "Imagery"
 PURPOSE = (
-    "Add the scenes from before and after the event and the building footprints, align the two dates, then cut one chip "
-    "(a small "
-    "image window) for each building. Chips are what you label and what methods learn from."
+    "Add the scenes from before and after the event and the building footprints, align the two dates, then cut one chip (a "
+    "small image window) for each building. Chips are what you label and what methods learn from."
 )
 
 # The next step, and the steps
@@ -33,8 +32,7 @@ POST_EXAMPLE, PRE_EXAMPLE = "/data/post.tif", "/data/pre.tif"
 BROWSE_POST, BROWSE_PRE = "Choose post-event scenes", "Choose pre-event scenes"
 PATHS_HELP = (
     "GeoTIFF, or PNG and JPEG with a world file or xBD labels. Files stay where they are. Pre and post may differ in "
-    "coordinate "
-    "system and pixel size. Several files of one date are joined into one image; equal file names are fine."
+    "coordinate system and pixel size. Several files of one date are joined into one image; equal file names are fine."
 )
 ADD_SCENES = "Add scenes"
 BANDS_AND_CRS = "Bands and CRS"
@@ -193,8 +191,7 @@ USE_FEATURES = "Use these features"
 FEATURE_LAYERS = "Layers to make features of"
 FEATURE_LAYERS_HELP = (
     "Each entry gets filters of its own. Pre and post together show what changed. A building without data in a layer is "
-    "ranked by "
-    "the others."
+    "ranked by the others."
 )
 MAKE_FEATURES = "Make features of these layers and use them"
 MAKE_SHARED = "Make shared features and use them"

@@ -84,9 +84,8 @@ REASONS = {
 }  # fmt: skip
 BACKUPS_ABOUT = (
     "A project is backed up once a day while it is open, if something changed, and after each job that changes scenes, "
-    "footprints or "
-    "chips; {kept} of each kind are kept, in {folder}. They hold labels, footprints and lists of runs. Copy one to "
-    "another disk now and then."
+    "footprints or chips; {kept} of each kind are kept, in {folder}. They hold labels, footprints and lists of runs. Copy "
+    "one to another disk now and then."
 )
 DAILY_FAILED = "The daily backup failed."
 BACK_UP = "Back up now"

@@ -70,8 +70,7 @@ TYPE = "Damage types"
 TYPE_PLACEHOLDER = "none: damaged or not"
 TYPE_HELP = (
     "Where they come from: types given on the Annotate page, grades, or an attribute of the footprints, read for your "
-    "damaged "
-    "buildings alone. A type that one building alone has is not learned."
+    "damaged buildings alone. A type that one building alone has is not learned."
 )
 TYPE_CHOSEN = "Damage types: {source}"
 TYPE_UNUSED = "Types or grades were given on Annotate; to learn them, choose them in the settings."
@@ -208,8 +207,7 @@ CHIPS_A_SECOND, MEMORY = "chips per second", "memory, MB (right)"
 AFTER_EPOCH, AFTER = "After epoch", "After epoch {epoch}:"
 SHEET = (
     "Buildings not reviewed, after epoch {epoch} of {epochs}: highest scores above, lowest below; of each the pre scene "
-    "over the "
-    "post scene where there is one."
+    "over the post scene where there is one."
 )
 SHEET_ALT = "Chips with the highest scores above, with the lowest scores below"
 RUN_OF_JOB = "Run {name}"
@@ -260,8 +258,7 @@ EXPORT_MODEL = "Export model"
 NO_MODEL = "No run has a model yet. Train a method; the instant ranker has none, it is fitted anew to each project."
 MODEL_NOTE = (
     "One file: weights, settings, and what it learned from. It holds no picture, footprint or label, and names the damage "
-    "types "
-    "it knows."
+    "types it knows."
 )
 MODEL_PATCHES = "A model on cached features holds 256 patches of 5 x 5 pixels of your chips, as filters."
 MODEL_NETWORK = "The network that makes its features is in the file; the license of its weights applies to that"
@@ -281,9 +278,8 @@ COMPARE_FEATURES = "Compare features on your own clicks"
 COMPARED = "Compare"
 COMPARED_OF = {"features": "feature sets", "layers": "what each layer adds"}
 COMPARE_NOTE = (
-    "Each feature set, or all layers and all but one, is fitted without some of your clicks. How high these rank among "
-    "the buildings "
-    "not reviewed shows what finds damage. Answers to the queue do not count: a ranking proposed them."
+    "Each feature set, or all layers and all but one, is fitted without some of your clicks. How high these rank among the "
+    "buildings not reviewed shows what finds damage. Answers to the queue do not count: a ranking proposed them."
 )
 COMPARED_METHODS = "Methods"
 COMPARED_METHODS_HELP = "NcPU and PUCL train fifteen times for each row of the result, which takes minutes."
