@@ -74,7 +74,10 @@ def test_clicks_and_trainings_outlive_a_killed_server(page, village, tmp_path: P
         until(lambda: jobs.view(first).state == "cancelled")
         n_before = len(epochs(first))
         assert jobs.wait(layout, second.name, seconds=JOB_SECONDS).state == "done", "it waited for its turn"
+        page.locator(f".st-key-cancel-{second.name}").wait_for(state="detached")  # the page is drawn anew, and cards move
+        settled(page)
         press(page, "resume", first)
+        until(lambda: jobs.view(first).is_active, seconds=60)
         until(lambda: len(epochs(first)) > n_before + 1)
         assert epochs(first)[n_before] > 1, "it began anew"
         press(page, "cancel", first)
