@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,14 +77,6 @@ def prepare(features: NDArray[np.floating], is_used: NDArray[np.bool_] | None = 
     if not np.isfinite(values).all():
         raise ValueError("features must be finite; compute them anew for chips that are not.")
     return PreparedFeatures(values, mean, scale)
-
-
-def rank_positives(
-    features: NDArray[np.floating] | PreparedFeatures, is_positive: NDArray[np.bool_], **how: Any
-) -> NDArray[np.float32]:
-    """Score every chip, float32 [N] in [0, 1], as `fit_ranking` does; uncalibrated, only their order counts."""
-    prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
-    return fit_ranking(prepared, is_positive, **how).scores(prepared.values)
 
 
 def fit_ranking(

@@ -13,7 +13,7 @@ may lie beyond it: it is searched for again further out, and never trusted.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -221,7 +221,7 @@ class EdgeView:
             pixels, valid = self.mosaic.read(k * col, k * (row + start), k * width, k * n)
             mean = cv2.addWeighted(pixels[0], 0.5, pixels[1], 0.5, 0.0)
             gray[start : start + n] = cv2.resize(mean, (width, n), interpolation=cv2.INTER_AREA)
-            holds[start : start + n] = valid.reshape(n, k, width, k).all(axis=(1, 3))
+            holds[start : start + n] = valid.all() or valid.reshape(n, k, width, k).all(axis=(1, 3))
         return gray, holds
 
 
@@ -267,16 +267,13 @@ class _Search:
         reach, far = self.reach, self.far
         surfaces = np.empty((len(rows), 2 * reach + 1, 2 * reach + 1), dtype=np.float32)
         is_covered = np.zeros(len(rows), dtype=bool)
-        windows = []
-        for k, row in enumerate(rows.tolist()):
-            size, start = int(self.held_size[row]), self.starts[row]
-            (before, has_pre), (after, has_post) = (
-                _edges(ring, offset, at, size) for ring, at in zip(rings, (start - self.coarse, start), strict=True)
-            )
+        sizes, starts, windows = self.held_size[rows], self.starts[rows], []
+        pre, post = _edges(rings[0], starts - self.coarse, offset, sizes), _edges(rings[1], starts, offset, sizes)
+        for k, ((before, has_pre), (after, has_post)) in enumerate(zip(pre, post, strict=True)):
             is_covered[k] = has_pre and has_post
             windows.append((before, after))
-            edge = (size - int(self.size[row])) // 2
-            inner = np.s_[edge : size - edge, edge : size - edge]
+            edge = (len(before) - int(self.size[rows[k]])) // 2
+            inner = np.s_[edge : len(before) - edge, edge : len(before) - edge]
             surfaces[k] = correlation(before[inner], after[inner], reach)
         shifts, heights = peaks(surfaces)
         worth = self._judge(shifts, trust(heights), reach)
@@ -295,16 +292,18 @@ class _Search:
         return np.where(is_cut_off[:, 0], 0.0, trust)
 
 
-def _edges(ring: Ring, offset: int, start: Ints, size: int) -> tuple[NDArray[np.int8], bool]:
-    """Return the edges in a square of worked pixels, int8 [size, size, 2], 0 beyond the grid; and whether its middle has
+def _edges(ring: Ring, starts: Ints, offset: int, sizes: Ints) -> Iterator[tuple[NDArray[np.int8], bool]]:
+    """Yield the edges in squares of worked pixels, int8 [size, size, 2], 0 beyond the grid; and whether the middle has
     data.
     """
-    inside = np.clip([start, start + size], 0, [ring.mosaic.grid.width, ring.mosaic.grid.height])
-    edges, valid = ring.cut(inside.ravel().tolist(), offset)
-    if valid.shape != (size, size):
-        beyond = np.stack([inside[0] - start, start + size - inside[1]])[:, ::-1].T.tolist()
-        edges, valid = np.pad(edges, (*beyond, (0, 0))), np.pad(valid, beyond)
-    return edges.view(np.int8), bool(valid[size // 2, size // 2])
+    wanted = np.concatenate([starts, starts + sizes[:, None]], axis=1)
+    inside = np.clip(wanted, 0, [ring.mosaic.grid.width, ring.mosaic.grid.height] * 2)
+    beyond = np.abs(inside - wanted)[:, [[1, 3], [0, 2]]].tolist()
+    for box, size, missing in zip(inside.tolist(), sizes.tolist(), beyond, strict=True):
+        edges, valid = ring.cut(box, offset)
+        if valid.shape != (size, size):
+            edges, valid = np.pad(edges, (*missing, (0, 0))), np.pad(valid, missing)
+        yield edges.view(np.int8), bool(valid[size // 2, size // 2])
 
 
 def _settle(peaks: Floats, worth: Floats, middle: Floats, coarse: Ints, grid: Grid, shrink: int) -> Shifts:

@@ -54,7 +54,7 @@ def test_the_ranker_takes_the_penalty_of_the_estimated_share_and_the_middle_one_
         l2 = estimates.L2 if share is None else ranker.l2_for_share(share)
         ranking, found = estimates.fit_with_estimate(prepared, marked)
         assert found == (share if share is None else pytest.approx(share))
-        expected = ranker.rank_positives(prepared, marked, l2=l2)
+        expected = ranker.fit_ranking(prepared, marked, l2=l2).scores(prepared.values)
         np.testing.assert_allclose(ranking.scores(prepared.values), expected, atol=1e-6)
 
 

@@ -23,6 +23,11 @@ def _clicks(truth: NDArray[np.bool_], n: int, seed: int) -> NDArray[np.bool_]:
     return clicks
 
 
+def rank(features, is_positive, **how) -> NDArray[np.float32]:
+    prepared = features if isinstance(features, ranker.PreparedFeatures) else ranker.prepare(features)
+    return ranker.fit_ranking(prepared, is_positive, **how).scores(prepared.values)
+
+
 def test_solution_has_no_gradient_left() -> None:
     features, truth = _scene(0, n=200, d=5)
     values = ranker.prepare(features).values.astype(np.float64)
@@ -39,7 +44,7 @@ def test_scale_and_offset_of_a_feature_do_not_matter_and_a_constant_one_is_ignor
     clicks = _clicks(truth, 10, 1)
     features[:, 5] = 12.0
     other = features * np.linspace(0.5, 4, features.shape[1], dtype=np.float32) + 3
-    np.testing.assert_allclose(ranker.rank_positives(features, clicks), ranker.rank_positives(other, clicks), atol=2e-3)
+    np.testing.assert_allclose(rank(features, clicks), rank(other, clicks), atol=2e-3)
     assert not ranker.prepare(features).values[:, 5].any()
 
 
@@ -50,18 +55,18 @@ def test_left_out_chip_is_scored_but_teaches_nothing() -> None:
     left_out[np.flatnonzero(clicks)[:2]] = True
     left_out[np.flatnonzero(~clicks)[:2]] = True
     prepared = ranker.prepare(features)
-    scores = ranker.rank_positives(prepared, clicks, is_excluded=left_out)
+    scores = rank(prepared, clicks, is_excluded=left_out)
     flipped = np.where(left_out, ~clicks, clicks)
-    np.testing.assert_allclose(scores, ranker.rank_positives(prepared, flipped, is_excluded=left_out), atol=1e-6)
-    assert np.abs(scores - ranker.rank_positives(prepared, clicks)).max() > 1e-3
+    np.testing.assert_allclose(scores, rank(prepared, flipped, is_excluded=left_out), atol=1e-6)
+    assert np.abs(scores - rank(prepared, clicks)).max() > 1e-3
 
 
 def test_same_input_gives_same_scores_when_unlabeled_are_drawn() -> None:
     features, truth = _scene(4, n=5000, d=8, share=0.05)
     clicks = _clicks(truth, 20, 4)
-    first, again = ranker.rank_positives(features, clicks), ranker.rank_positives(features, clicks)
+    first, again = rank(features, clicks), rank(features, clicks)
     np.testing.assert_array_equal(first, again)
-    assert np.abs(first - ranker.rank_positives(features, clicks, seed=1)).max() > 1e-4
+    assert np.abs(first - rank(features, clicks, seed=1)).max() > 1e-4
 
 
 def test_penalty_grows_with_the_damaged_share() -> None:
@@ -74,12 +79,12 @@ def test_penalty_grows_with_the_damaged_share() -> None:
 def test_refusals_say_what_to_do() -> None:
     features, _ = _scene(0, n=10)
     with pytest.raises(TrainingError, match="0") as none:
-        ranker.rank_positives(features, np.zeros(10, np.bool_))
+        rank(features, np.zeros(10, np.bool_))
     assert "Annotate" in none.value.hint
     with pytest.raises(TrainingError, match="not reviewed"):
-        ranker.rank_positives(features, np.ones(10, np.bool_))
+        rank(features, np.ones(10, np.bool_))
     with pytest.raises(ShapeError, match="10"):
-        ranker.rank_positives(features, np.ones(9, np.bool_))
+        rank(features, np.ones(9, np.bool_))
     features[3, 2] = np.nan
     with pytest.raises(ValueError, match="finite"):
         ranker.prepare(features)
@@ -92,16 +97,16 @@ def test_not_damaged_answers_push_look_alikes_down_unless_they_are_left_out() ->
     features[look_alike, 3] += 2 * 7  # few clicks tell nothing of this one
     clicks, refused = _clicks(truth, 10, 0), _clicks(look_alike, 10, 0)
     both = (truth | look_alike) & ~clicks & ~refused
-    without = ranker.rank_positives(features, clicks)
-    told = ranker.rank_positives(features, clicks, is_not_damaged=refused)
+    without = rank(features, clicks)
+    told = rank(features, clicks, is_not_damaged=refused)
     assert (told.dtype, told.min() >= 0, told.max() <= 1) == (np.float32, True, True)
     assert metrics.auc(told[both], truth[both]) > metrics.auc(without[both], truth[both]) + 0.03
     none = np.zeros(len(truth), np.bool_)
-    np.testing.assert_array_equal(ranker.rank_positives(features, clicks, is_not_damaged=none), without)
-    first = ranker.rank_positives(features, clicks, is_excluded=refused)
-    again = ranker.rank_positives(features, clicks, is_excluded=refused, is_not_damaged=refused)
+    np.testing.assert_array_equal(rank(features, clicks, is_not_damaged=none), without)
+    first = rank(features, clicks, is_excluded=refused)
+    again = rank(features, clicks, is_excluded=refused, is_not_damaged=refused)
     np.testing.assert_array_equal(first, again)
-    assert metrics.auc(ranker.rank_positives(features, truth, is_not_damaged=~truth), truth) > 0.9, "all are answered"
+    assert metrics.auc(rank(features, truth, is_not_damaged=~truth), truth) > 0.9, "all are answered"
 
 
 def test_accepted_chips_pull_as_positives_but_weigh_a_quarter_of_them_at_most() -> None:
@@ -110,13 +115,13 @@ def test_accepted_chips_pull_as_positives_but_weigh_a_quarter_of_them_at_most() 
     values[:20, 0] += 4
     values[20:120, 1] += 4
     is_positive, is_accepted = np.arange(400) < 10, (np.arange(400) >= 20) & (np.arange(400) < 120)
-    plain = ranker.rank_positives(values, is_positive)
-    with_them = ranker.rank_positives(values, is_positive, is_accepted=is_accepted)
+    plain = rank(values, is_positive)
+    with_them = rank(values, is_positive, is_accepted=is_accepted)
     assert with_them[20:120].mean() > plain[20:120].mean() + 0.1
     assert with_them[10:20].mean() > with_them[20:120].mean()  # ten clicks are not outvoted by a hundred
     np.testing.assert_allclose(ranker.side_weights(10, 50, 0, 100)[10:110].sum(), 0.125, rtol=1e-5)
     np.testing.assert_allclose(ranker.side_weights(10, 50, 0, 1)[:11], 0.5 / 11, rtol=1e-5)  # few weigh as clicks do
-    np.testing.assert_array_equal(ranker.rank_positives(values, is_positive, is_accepted=np.zeros(400, np.bool_)), plain)
+    np.testing.assert_array_equal(rank(values, is_positive, is_accepted=np.zeros(400, np.bool_)), plain)
 
 
 def test_rows_are_shown_along_the_widest_axes_at_unit_length() -> None:

@@ -293,7 +293,7 @@ def test_linear_scores_are_those_of_the_instant_ranker(seed: int, l2: float) -> 
     views[:, :3, 5] *= 40  # farther out than a trunk would let through
     views[:, :, 7] = 2  # a column that never varies
     data = with_views(data, views)
-    theirs = ranker.rank_positives(views[0], data.is_positive, l2=l2)
+    theirs = ranker.fit_ranking(prepared := ranker.prepare(views[0]), data.is_positive, l2=l2).scores(prepared.values)
     model = linear.fit(data, cards.LinearSettings(l2=l2), Run(CPU))
     np.testing.assert_allclose(model.score(views[0]), theirs, atol=1e-3)
     np.testing.assert_array_equal(model.score(views), model.score(views[0]))  # the chips as they were cut alone
