@@ -19,6 +19,7 @@ from pathlib import Path
 
 from tests.browser.real_app import REPOSITORY, AppServer
 from tests.browser.server_kills import Report, kill_and_click
+from tests.small_parts import with_key
 
 N_KILLS = 1_000
 
@@ -106,6 +107,7 @@ def _say(number: int, report: Report) -> None:
 def main(n_kills: str = str(N_KILLS)) -> None:
     """Print the whole report; it takes one to three seconds a kill."""
     with tempfile.TemporaryDirectory() as folder:
+        os.environ["PU_GEO_HOME"] = str(with_key(Path(folder) / "own"))  # one key: the server trusts the project made here
         report = kill_and_click(Path(folder), int(n_kills), kind=ForkedServer, after_kill=_say)
     print(json.dumps({**asdict(report), **_figures(report), "load": os.getloadavg()}))
 

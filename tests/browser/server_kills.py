@@ -20,6 +20,7 @@ from pu_geo.lifecycle import projects
 from pu_geo.store import labels, runs, store
 from pu_geo.store.layout import Layout
 from tests.browser.real_app import AppServer, made_up_project
+from tests.small_parts import with_key
 
 N_BUILDINGS, N_ANALYSTS = 600, 3
 LABELS = ("positive", "not_damaged", "cleared")
@@ -180,8 +181,7 @@ def kill_and_click(
 def made_up_town(folder: Path) -> Layout:
     """Make the project, and list it among the recent ones of `folder / "home"`, so that a server knows its token."""
     layout = made_up_project(folder / "killed.pugeo", [f"b{i:06d}" for i in range(N_BUILDINGS)])
-    (folder / "home").mkdir()
-    (folder / "home" / "recent.json").write_text(json.dumps([{"path": str(layout.folder), "used_at": ""}]))
+    (with_key(folder / "home") / "recent.json").write_text(json.dumps([{"path": str(layout.folder), "used_at": ""}]))
     return layout
 
 
