@@ -223,7 +223,8 @@ def remove_path(path: Path) -> None:
     if to_change(path).is_dir():
         shutil.rmtree(path, ignore_errors=True)  # follows no link
     else:
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError, NotADirectoryError):  # there is nothing below a file
+            path.unlink()
 
 
 # Whose a project is

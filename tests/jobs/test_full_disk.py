@@ -131,12 +131,12 @@ def test_a_job_on_a_full_disk_ends_in_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     prepared: Path = town if task in IN_TOWN else request.getfixturevalue("prepared")
-    monkeypatch.setattr(sys, "executable", str(warm_launcher))
     layout = Layout(Path(shutil.copytree(prepared / f"{PROJECTS.get(task, 'town')}.pugeo", disk / "event.pugeo")))
     layout.exports.mkdir(exist_ok=True)
     try:
         folder = unheld_job(layout, task, arguments(task, prepared, layout, town))
         (folder / kill_driver.FILL_AT).write_text(moment)
+        monkeypatch.setattr(sys, "executable", str(warm_launcher))  # for workers alone: a reader of files is no job
         jobs.launch(folder)
         seen = ended(layout, folder)
         log = (folder / "log.txt").read_text()
