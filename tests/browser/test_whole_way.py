@@ -27,7 +27,7 @@ class Analyst:
         self.keys = {each["properties"]["uid"]: KEYS[number % len(KEYS)] for number, each in enumerate(town)}
 
     def press(self, name: str) -> None:
-        # The first one may stand in the title bar.
+        steps.settled(self.page)  # what is being drawn anew loses a click; the first of a name may stand in the title bar
         self.page.get_by_role("button", name=name, exact=True).last.click()
 
     def starts(self, button: str, task: str) -> jobs.JobView:
@@ -123,8 +123,7 @@ def adds_imagery(analyst: Analyst, files: Path) -> None:
     page, cut, whole = analyst.page, files / "cut.tif", (files / "post.tif").read_bytes()
     cut.write_bytes(whole[: len(whole) // 2])
     analyst.sees("Choose scenes")
-    refused = analyst.add_scenes(cut)
-    assert refused.state == "failed"
+    assert (refused := analyst.add_scenes(cut)).state == "failed"
     analyst.sees("cut.tif", "damaged", refused.problem[:20], refused.hint[:20])
     assert not {"Traceback", "Error:", "None"} & set(analyst.text().split()), "in words"
     assert "Traceback" not in (jobs.folder_of(analyst.layout, refused.job_id) / "log.txt").read_text()
@@ -135,7 +134,8 @@ def adds_imagery(analyst: Analyst, files: Path) -> None:
     analyst.write_date("2031-01-02")
     analyst.sees("2 Jan 2031 / 6 May 2032")
     page.get_by_role("tab", name="Upload a small file").click()
-    page.locator("[data-testid=stFileUploader] input[type=file]").last.set_input_files(files / "footprints.geojson")
+    with page.expect_response(lambda answer: "upload_file" in answer.url and answer.request.method == "PUT"):
+        page.locator("[data-testid=stFileUploader] input[type=file]").last.set_input_files(files / "footprints.geojson")
     n = analyst.starts("Add this file", "add_footprints").result["kept"]
     (kept,) = (analyst.layout.folder / "sources").glob("*/*")
     assert kept.read_bytes() == (files / "footprints.geojson").read_bytes()
