@@ -34,8 +34,7 @@ class Analyst:
         """Press a button that starts a job, and wait until the job has ended and the page shows it."""
         known = len(jobs.all_jobs(self.layout))
         self.press(button)
-        steps.until(lambda: len(jobs.all_jobs(self.layout)) > known)
-        newest = jobs.all_jobs(self.layout)[0]
+        newest = steps.until(lambda: jobs.all_jobs(self.layout)[: -known or None])[0]
         assert newest.task == task
         ended = jobs.wait(self.layout, newest.job_id, seconds=steps.JOB_SECONDS)
         if ended.state == "failed":
@@ -123,7 +122,8 @@ def adds_imagery(analyst: Analyst, files: Path) -> None:
     page, cut, whole = analyst.page, files / "cut.tif", (files / "post.tif").read_bytes()
     cut.write_bytes(whole[: len(whole) // 2])
     analyst.sees("Choose scenes")
-    assert (refused := analyst.add_scenes(cut)).state == "failed"
+    refused = analyst.add_scenes(cut)
+    assert refused.state == "failed"
     analyst.sees("cut.tif", "damaged", refused.problem[:20], refused.hint[:20])
     assert not {"Traceback", "Error:", "None"} & set(analyst.text().split()), "in words"
     assert "Traceback" not in (jobs.folder_of(analyst.layout, refused.job_id) / "log.txt").read_text()
