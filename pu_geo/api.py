@@ -40,7 +40,7 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS
 from pu_geo.records import Label, Layer, RunFacts, Scene, View
 from pu_geo.runs import comparing, feature_comparison, models, training
 from pu_geo.runs.actions import ApplyModel, CompareFeatures, Rank, Train
-from pu_geo.scenes import features, preparation
+from pu_geo.scenes import features, preparation, sites
 from pu_geo.scenes.actions import (
     AddAoi,
     AddFeatures,
@@ -51,8 +51,10 @@ from pu_geo.scenes.actions import (
     AddXbd,
     Align,
     Chip,
+    PutInSite,
     Relink,
 )
+from pu_geo.scenes.sites import Site
 from pu_geo.store import chosen as choices
 from pu_geo.store import contents, feature_sets, labels, runs, store
 from pu_geo.store.choices import Threshold
@@ -252,6 +254,12 @@ class Project:
     def layers(self) -> tuple[Layer, ...]:
         """Return the layers beside pre and post, with the scaling of each band."""
         return store.call(self._layout, contents.layers)
+
+    put_in_site = _step(PutInSite, _facts_of)
+
+    def sites(self) -> list[Site]:
+        """Return the sites of the event: places too far apart for one grid, with their scenes and what they lack."""
+        return sites.sites(self._layout)
 
     add_xbd = _step(AddXbd, _facts_of)
     relink = _step(Relink, _facts_of)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
@@ -218,18 +219,31 @@ class View:
         return cls(str(entry["name"]), entry["when"], int(entry["start"]), int(entry["stop"]))
 
 
+FIRST_SITE = "Site 1"
+
+
 @dataclass(frozen=True)
 class Grid:
     """The project's pixel grid: the union of its post scenes, north-up, in the first post scene's CRS.
 
+    An event in several places has a grid for each of its sites, see `sites`. In the pixels of the project they lie below
+    one another with gaps between them, whatever their place on the Earth; `geo.vector.sites` turns places into pixels.
+
     Attributes:
-        crs: "EPSG:n" or WKT. This is the "project CRS".
+        crs: "EPSG:n" or WKT. This is the "project CRS", also where the sites have others.
         crs_wkt: the same system as WKT, for files that must define it.
         transform: as in `Scene`; b = d = 0.
         width, height: pixels.
         gsd_m: pixel size on the ground, metres.
         x_unit_m, y_unit_m: metres on the ground per unit of the project CRS along x and y, at the grid's centre
             (1.0 for UTM; about 111,000 in degrees).
+        name: of the site.
+        is_named: a person said which scenes it has.
+        scenes: ids of its post scenes.
+        boxes: what each of them covers: column, row, right and bottom in its pixels.
+        row: of a site, its first row in the pixels of the project.
+        sites: grids of the sites of an event in several places, from top to bottom; none where all lie on one grid. Width and
+            height span all of them; transform and pixel size are those of the first.
     """
 
     crs: str
@@ -240,6 +254,48 @@ class Grid:
     gsd_m: float
     x_unit_m: float = 1.0
     y_unit_m: float = 1.0
+    name: str = FIRST_SITE
+    is_named: bool = False
+    scenes: tuple[str, ...] = ()
+    boxes: tuple[tuple[float, ...], ...] = ()
+    row: int = 0
+    sites: tuple[Grid, ...] = ()
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> Grid:
+        """Read a grid as `dataclasses.asdict` wrote it."""
+        own: dict[str, Any] = {name: tuple(entry[name]) for name in ("transform", "scenes")}
+        own |= {"boxes": tuple(map(tuple, entry["boxes"])), "sites": tuple(map(cls.from_json, entry["sites"]))}
+        return cls(**{**entry, **own})
+
+    @property
+    def parts(self) -> tuple[Grid, ...]:
+        """Return the grids of all sites: this one where there is one."""
+        return self.sites or (self,)
+
+    @property
+    def alone(self) -> Grid:
+        """Return the grid of a site as that of a project with no other."""
+        return replace(self, row=0)
+
+    @property
+    def m_per_px(self) -> NDArray[np.float64]:
+        """Return metres to the east per column and to the north per row (negative) of each site, float64 [S, 2]."""
+        return np.array([[one.transform[0] * one.x_unit_m, one.transform[4] * one.y_unit_m] for one in self.parts])
+
+    def site_at(self, rows: NDArray[np.floating | np.integer]) -> NDArray[np.int64]:
+        """Return the number of the site that rows of the project's pixels belong to, int64 [N]; a gap is shared by both."""
+        ends = [(one.row + one.height + other.row) / 2 for one, other in pairwise(self.parts)]
+        return np.searchsorted(np.array(ends), rows, side="right")
+
+    def limits(self, boxes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the first column and row, and one past the last, of the site in whose pixels each box lies, int64 [N, 4].
+
+        Args:
+            boxes: column, row, right and bottom in pixels of the project, int64 [N, 4].
+        """
+        spans = np.array([[0, one.row, one.width, one.row + one.height] for one in self.parts])
+        return spans[self.site_at((boxes[:, 1] + boxes[:, 3]) / 2)]
 
     @property
     def has_place(self) -> bool:
@@ -247,7 +303,10 @@ class Grid:
         return not self.crs.startswith("ENGCRS[")
 
     def to_px(self, xy: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Turn project-CRS coordinates, float [..., 2], into (column, row) pixels of this grid, float [..., 2]."""
+        """Turn coordinates of this grid's CRS, float [..., 2], into (column, row) pixels of it, float [..., 2].
+
+        Not of an event in several places: see `geo.vector.sites`.
+        """
         a, _, c, _, e, f = self.transform
         return np.stack([(xy[..., 0] - c) / a, (xy[..., 1] - f) / e], axis=-1)
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from pu_geo.cli.drawn import draw
-from pu_geo.cli.run import Json, Project, Screen, show
+from pu_geo.cli.run import Json, Project, Screen, run_job, show
 from pu_geo.lifecycle import projects
-from pu_geo.scenes import features, layers, preparation
+from pu_geo.scenes import features, layers, preparation, sites
 from pu_geo.scenes.actions import (
     AddAoi,
     AddFeatures,
@@ -22,6 +22,7 @@ from pu_geo.scenes.actions import (
     AddXbd,
     Align,
     Chip,
+    PutInSite,
     Relink,
 )
 from pu_geo.store.layout import Layout
@@ -37,7 +38,29 @@ def _scene_words(layout: Layout, result: Mapping[str, Any]) -> str:
     system = "local coordinates, without a place on the Earth" if result["is_local"] else result["crs"]
     covered = result["pre_share"]
     partial = "" if covered is None or covered > 0.999 else f"\nPre scenes cover {covered:.0%} of the post scenes."
-    return "\n".join([f"{words} of {result['gsd_m']:.3f} m in {system}.{partial}", *result["notes"]])
+    places = f"\nThe scenes are {len(result['sites'])} sites: {', '.join(result['sites'])}." * (len(result["sites"]) > 1)
+    return "\n".join([f"{words} of {result['gsd_m']:.3f} m in {system}.{places}{partial}", *result["notes"]])
+
+
+@screen.verb("sites", "matthew.pugeo", "matthew.pugeo 'Site 2' --name Jeremie", "matthew.pugeo post-3 post-4 --name West")
+def list_sites(
+    project: Project,
+    what: Annotated[list[str] | None, typer.Argument(help="names of sites, or ids of post scenes")] = None,
+    *,
+    name: Annotated[str, typer.Option(help="what these become: a new site, or one that is here")] = "",
+    as_json: Json = False,
+) -> None:
+    """List the sites of an event, each with a grid of its own; with --name, name one, join several, or divide one."""
+    layout = projects.find(project)
+    if what or name:
+        run_job(layout, PutInSite(what or [], name), as_json)
+    found = sites.sites(layout)
+    facts = [
+        {"name": one.name, "pre": one.pre, "post": one.post, "n_buildings": one.n_buildings, "lacks": one.lacks}
+        for one in found
+    ]
+    words = [*(f"{one.words} ({', '.join(one.post)})" for one in found), *sites.lacking_words(found)]
+    show({"sites": facts}, "\n".join(words) or "There is no post-event scene yet, so there is no site.", as_json)
 
 
 @draw(screen, "add-xbd", AddXbd, "joplin.pugeo xbd/train --choose joplin-tornado")
@@ -123,8 +146,11 @@ def remove_aoi(
 def _shift_words(layout: Layout, result: Mapping[str, Any]) -> str:
     grid = preparation.overview(layout).grid
     right, up = ("east", "north") if grid is None or grid.has_place else ("to the right", "up")
-    moved = f"{result['dx_m']:+.1f} m {right} and {result['dy_m']:+.1f} m {up}"
-    words = f"Pre must move {moved} to fit post (median of the buildings)"
+    several = len(result["shifts"]) > 1
+    moved = [
+        f"{x:+.1f} m {right} and {y:+.1f} m {up}" + f" in {site}" * several for site, (x, y) in result["shifts"].items()
+    ]
+    words = f"Pre must move {', '.join(moved)} to fit post (median of the buildings)"
     if result["n_failed"]:
         words += f"; {result['n_failed']} of {result['n']} could not be aligned: no shift within 20 m of that fits reliably"
     has_chips = bool(features.overview(layout).sets)

@@ -17,6 +17,7 @@ from pu_geo import jobs
 from pu_geo.analysis import neighbors, projection
 from pu_geo.answers import ranking
 from pu_geo.errors import ProjectError
+from pu_geo.geo.vector.sites import in_px
 from pu_geo.methods.settings import check, setting
 from pu_geo.records import Singles
 from pu_geo.scenes import image_quality, preparation
@@ -200,11 +201,12 @@ def pictures_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> l
         grid, known, outlines = contents.grid(db), contents.building_ids(db), contents.outlines(db, building_ids)
     shifts = image_quality.pre_shifts_px(layout, grid)
     pictures = []
-    for building, wkb in zip(building_ids, outlines, strict=True):
-        shape = shapely.transform(shapely.from_wkb(wkb), grid.to_px)
+    shapes = in_px(np.asarray(shapely.from_wkb(outlines)), grid)
+    for building, shape in zip(building_ids, shapes, strict=True):
         row = known.index(building)
         moved = [(0.0, 0.0) if shifts is None or folder.name == "post" else tuple(shifts[row]) for folder in pyramids]
-        pictures.append(ground_pictures(pyramids, shape, grid.gsd_m, GROUND_PX, moved))
+        site = grid.parts[int(grid.site_at(np.array(shapely.bounds(shape)[1])))]
+        pictures.append(ground_pictures(pyramids, shape, site.gsd_m, GROUND_PX, moved))
     return pictures
 
 

@@ -82,12 +82,6 @@ class Shifts:
     scene_px: tuple[float, float]
 
 
-def metres_per_px(grid: Grid) -> Floats:
-    """Return metres to the east per column and to the north per row (negative), float64 [2]."""
-    a, _, _, _, e, _ = grid.transform
-    return np.array([a * grid.x_unit_m, e * grid.y_unit_m])
-
-
 def estimate_shifts(
     pre: Mosaic,
     post: Mosaic,
@@ -313,7 +307,7 @@ def _settle(peaks: Floats, worth: Floats, middle: Floats, coarse: Ints, grid: Gr
         peaks: float64 [N, K, 2] in worked pixels.
         worth: float64 [N], trust in the best of them, 0..1; -1 where there is no data.
     """
-    unit = np.abs(metres_per_px(grid)) * shrink
+    unit = np.abs(grid.m_per_px[0]) * shrink
     measured = np.maximum(worth, 0.0)
     tolerance_m = max(TOLERANCE_M, 1.5 * grid.gsd_m * shrink)
     has_data = worth >= 0

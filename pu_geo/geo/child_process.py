@@ -249,7 +249,7 @@ def _table(table: FootprintTable) -> Answer:
 
 
 def _grid(values: Mapping[str, Any]) -> Grid:
-    return Grid(**{**values, "transform": tuple(values["transform"])})
+    return Grid.from_json(values)
 
 
 def _write_layer(path: Path, arguments: Mapping[str, Any]) -> Answer:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import ShapeError
 from pu_geo.geo.raster.mosaic import Mosaic, Report, Ring, Shown, passes, report_strip
+from pu_geo.geo.vector.sites import in_px
 from pu_geo.records import Grid
 
 Floats = NDArray[np.float64]
@@ -44,9 +45,8 @@ def chip_windows(wkb: Sequence[bytes], grid: Grid, buffer: float = 0.5) -> Float
 
     Departs from the source: footprints shorter than 4 pixels count as 4 pixels long, so that a chip shows something.
     """
-    bounds = shapely.bounds(shapely.from_wkb(np.array(list(wkb), dtype=object))).reshape(-1, 4)
-    corners = np.stack([grid.to_px(bounds[:, [0, 3]]), grid.to_px(bounds[:, [2, 1]])])
-    low, high = corners.min(axis=0), corners.max(axis=0)
+    bounds = shapely.bounds(in_px(shapely.from_wkb(np.array(list(wkb), dtype=object)), grid)).reshape(-1, 4)
+    low, high = bounds[:, :2], bounds[:, 2:]
     size = np.maximum((high - low).max(axis=1), MIN_FOOTPRINT_PX)[:, None]
     middle, half = (low + high) / 2, np.maximum((high - low) / 2, MIN_FOOTPRINT_PX / 2) + buffer * size
     return np.concatenate([middle - half, 2 * half], axis=1)
@@ -69,7 +69,7 @@ class Outlines:
     @classmethod
     def of(cls, wkb: Sequence[bytes], grid: Grid, n_mosaics: int) -> Outlines:
         """Return outlines of footprints in the project CRS, of which nothing is known yet."""
-        shapes = shapely.transform(shapely.from_wkb(np.array(list(wkb), dtype=object)), grid.to_px)
+        shapes = in_px(shapely.from_wkb(np.array(list(wkb), dtype=object)), grid)
         n = len(shapes), n_mosaics
         return cls(shapes, np.ones(n, dtype=np.float32), np.full(n, -1, dtype=np.int64))
 
@@ -214,7 +214,8 @@ class _Chips:
         grid = rings[0].mosaic.grid
         for k, ring in enumerate(rings):
             boxes = self.boxes[rows, k]
-            low, high = np.maximum(boxes[:, :2], 0), np.minimum(boxes[:, 2:], [grid.width, grid.height])
+            limits = grid.limits(self.boxes[rows, -1])
+            low, high = np.maximum(boxes[:, :2], limits[:, :2]), np.minimum(boxes[:, 2:], limits[:, 2:])
             insides = np.concatenate([low, high], axis=1).tolist()
             n_valid = np.zeros(len(rows))
             for j, (i, box, inside) in enumerate(zip(rows.tolist(), boxes.tolist(), insides, strict=True)):
@@ -291,7 +292,8 @@ def _cut_huge(mosaic: Mosaic, box: Sequence[int], out: NDArray[np.uint8], *, wit
         Share of the window without data; which scene is shown, by every so many of the window's pixels; how many.
     """
     grid = mosaic.grid
-    inside = x0, y0, x1, y1 = max(box[0], 0), max(box[1], 0), min(box[2], grid.width), min(box[3], grid.height)
+    left, top, right, bottom = grid.limits(np.array([box]))[0].tolist()
+    inside = x0, y0, x1, y1 = max(box[0], left), max(box[1], top), min(box[2], right), min(box[3], bottom)
     if x0 >= x1 or y0 >= y1:
         return 1.0, np.zeros((1, 1), dtype=mosaic.shown_type), 1
     is_whole = (x1 - x0) * (y1 - y0) <= PIECE_PIXELS

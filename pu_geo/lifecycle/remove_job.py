@@ -15,7 +15,6 @@ import shapely
 from pu_geo.errors import FootprintError, ImageryError, ProjectError
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import reading
-from pu_geo.geo.raster.placement import project_grid
 from pu_geo.geo.readers import in_child
 from pu_geo.geo.vector.aoi import limited
 from pu_geo.geo.vector.crs import is_local
@@ -25,7 +24,7 @@ from pu_geo.records import FootprintTable, Grid, Scene, reads_alike
 from pu_geo.scenes import layers as services
 from pu_geo.scenes import layers_job, scene_files
 from pu_geo.scenes.footprints_job import GRID, with_former_ids
-from pu_geo.scenes.scenes_job import drawn, free_id, rgb_of
+from pu_geo.scenes.scenes_job import drawn, free_id, new_grid, rgb_of
 from pu_geo.store import aoi, contents, import_log, runs, store
 from pu_geo.store.job import Job, Part
 from pu_geo.wording import listed, plural, short_crs
@@ -128,9 +127,8 @@ def _exchange_scenes(
 ) -> dict[str, object]:
     post = [scene for scene in left if scene.role == "post"]
     pre_share, notes = None, list[str]()
-    grid = project_grid(post) if post else None
-    if grid is not None and grid.crs != store.call(job.layout, contents.grid).crs:
-        removing.check_same_system(job.layout, found.title, grid.crs)
+    former = store.call(job.layout, contents.any_grid)
+    grid = new_grid(job.layout, post, former) if post else None
     gone, made = [scene for scene in scenes if scene not in left], {}
     if grid is not None:
         known = [scene for scene in left if scene not in new]

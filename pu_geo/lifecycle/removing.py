@@ -271,8 +271,6 @@ def _scene(layout: Layout, name: str, paths: Sequence[str] = ()) -> Plan:
     post = [scene for scene in left if scene.role == "post"]
     if not paths and one.role == "post" and not post:
         _check_first(layout, one, left)
-    elif not paths and one.role == "post" and post[0].crs != one.crs:
-        check_same_system(layout, f"scene {name}", post[0].crs)
     new, copied = listed([Path(path).name for path in paths]), scene_files(layout, [one], paths)
     where = "its copy in the project goes with it" if copied else "its file stays where it is"
     n_others = sum(scene.role == one.role for scene in left)
@@ -310,19 +308,6 @@ def _check_first(layout: Layout, one: Scene, left: Sequence[Scene]) -> None:
             "placed on it.",
             "Replace it by another file, or remove those first.",
             kind="last",
-        )
-
-
-def check_same_system(layout: Layout, title: str, crs: str) -> None:
-    """Refuse a change of scenes after which the project would have another coordinate system, where there are footprints."""
-    with store.connect(layout) as db:
-        n, now = contents.count_footprints(db), contents.grid(db).crs
-    if n:
-        raise ProjectError(
-            f"Without {title}, the project's coordinate system would become {crs[:40]}; it is {now[:40]}, and "
-            f"{plural(n, 'footprint')} have coordinates in it.",
-            "Replace it by a scene in the same system, or remove the footprints first.",
-            kind="crs",
         )
 
 

@@ -84,7 +84,7 @@ def cut_part(spec: Facts, start: int, stop: int, is_cancelled: Callable[[], bool
     project = Path(spec["project"])
     arrays, about = inputs.read(project / spec["shards"] / spec["windows"])
     rows = arrays["order"][start:stop]
-    grid = Grid(**{**about["grid"], "transform": tuple(about["grid"]["transform"])})
+    grid = Grid.from_json(about["grid"])
     mosaics = {name: [[scene_of(one) for one in each] for each in found] for name, found in about["scenes"].items()}
     ends = arrays["ends"]
     starts = ends - np.diff(ends, prepend=0)

@@ -76,6 +76,21 @@ class AddScenes(Action):
 
 
 @dataclass(frozen=True)
+class PutInSite(Action):
+    """Name a site, join sites, or divide one: sites and post scenes become the site of a name.
+
+    Returns:
+        {"sites": names, "is_redrawn"}
+    """
+
+    task = Task("pu_geo.scenes.sites_job:put_in_site", "Changing the sites", panel="scenes", is_exclusive=True)
+    what: Sequence[str] = setting(
+        REQUIRED, "names of sites, or ids of post scenes", metavar="SITE...", is_positional=True, is_many=True, noun="site"
+    )
+    name: str = setting(REQUIRED, "a new name, or that of a site that they join", read=str.strip)
+
+
+@dataclass(frozen=True)
 class AddXbd(Action):
     """Add an xBD folder: its pictures as scenes, its labels as footprints."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.geo.alignment import estimate_shifts, metres_per_px
+from pu_geo.geo.alignment import estimate_shifts
 from pu_geo.geo.chips import chip_windows
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.records import FootprintTable
@@ -19,7 +19,7 @@ def align(job: Job) -> dict[str, object]:
     """Estimate the shifts and store them; chips cut from now on are moved by them.
 
     Returns:
-        {"dx_m", "dy_m": shift of the scene pair, metres to the east and north that pre must move; "n"; "n_mended": settled
+        {"shifts": of the scene pair, {name of the site: [metres to the east and north that pre must move]}; "n"; "n_mended": settled
         by neighbors; "n_failed": could not be aligned, though both dates show them; "n_outside": one date does not show
         them; "quality": median over those that both dates show, 0..1}
 
@@ -38,20 +38,33 @@ def align(job: Job) -> dict[str, object]:
     scenes = scene_files.require(job.layout, scenes, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
     windows = chip_windows(table.wkb, grid, buffer=0.0)
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
-    report = job.part(0.0, 1.0, f"aligning {len(windows)} buildings")
-    fills = job.layout.quicklooks / FILLS
-    with Mosaic(pre_scenes, grid, fills=fills) as pre, Mosaic(post_scenes, grid, fills=fills) as post:
-        shifts = estimate_shifts(pre, post, windows, report=report, is_cancelled=job.is_cancelled)
-    east, north = metres_per_px(grid)
+    n, of = len(windows), grid.site_at(windows[:, 1] + windows[:, 3] / 2)
     found = Alignment(
-        table.building_ids, shifts.dx_px * east, shifts.dy_px * north, shifts.quality, shifts.has_data, shifts.is_mended,
-        np.array(shifts.scene_px) * [east, north],
+        table.building_ids, np.zeros(n), np.zeros(n), np.zeros(n), np.ones(n, np.bool_), np.zeros(n, np.bool_),
+        np.zeros((len(grid.parts), 2)), [one.name for one in grid.parts],
     )  # fmt: skip
+    fills, done = job.layout.quicklooks / FILLS, 0
+    for k, site in enumerate(grid.parts):  # each has shifts of its own
+        rows = np.flatnonzero(of == k)
+        report = job.part(done / n, (done + len(rows)) / n, f"aligning {len(rows)} buildings")
+        done += len(rows)
+        own = site.alone
+        within = (0, 0, own.width, own.height) if grid.sites else None
+        with (
+            Mosaic(pre_scenes, own, fills=fills, within=within) as pre,
+            Mosaic(post_scenes, own, fills=fills, within=within) as post,
+        ):
+            shifts = estimate_shifts(
+                pre, post, windows[rows] - [0, site.row, 0, 0], report=report, is_cancelled=job.is_cancelled
+            )  # fmt: skip
+        east, north = own.m_per_px[0]
+        found.dx_m[rows], found.dy_m[rows] = shifts.dx_px * east, shifts.dy_px * north
+        found.quality[rows], found.has_data[rows], found.is_mended[rows] = shifts.quality, shifts.has_data, shifts.is_mended
+        found.scene_m[k] = np.array(shifts.scene_px) * [east, north]
     save(job.layout, found, scenes)
     known = found.quality[found.has_data]
     return {
-        "dx_m": round(float(found.scene_m[0]), 2),
-        "dy_m": round(float(found.scene_m[1]), 2),
+        "shifts": dict(zip(found.sites, found.scene_m.round(2).tolist(), strict=True)),
         "n": len(windows),
         "n_mended": int(found.is_mended.sum()),
         "n_failed": int(found.is_misaligned.sum()),

@@ -23,7 +23,6 @@ from pu_geo.analysis import assessability, sensors
 from pu_geo.errors import ImageryError
 from pu_geo.features.bank import N_VIEWS, fit_default
 from pu_geo.files import atomic_write, remove_path
-from pu_geo.geo.alignment import metres_per_px
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
 from pu_geo.geo.sheets import write_chip_sheets
@@ -102,10 +101,11 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
     needed += [scene for layer in layers for scene in layer.scenes]
     scene_files.require(job.layout, needed, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
     scenes, layers = store.call(job.layout, contents.scenes), store.call(job.layout, contents.layers)
-    shift_px = _pre_shift(job, table, scenes, grid) if bands == "pre+post" else None
+    windows = chip_windows(table.wkb, grid)
+    shift_px = _pre_shift(job, table, scenes, grid, windows) if bands == "pre+post" else None
     files, n_dates = [*scenes, *(scene for layer in layers for scene in layer.scenes)], 2 if bands == "pre+post" else 1
     chip_set = _chip_set_id(table, files, grid, bands, size_px, shift_px)
-    windows, outlines = chip_windows(table.wkb, grid), Outlines.of(table.wkb, grid, n_dates + len(layers))
+    outlines = Outlines.of(table.wkb, grid, n_dates + len(layers))
     share = _cut(job, chip_set, windows, outlines, scenes, layers, grid, size_px, shift_px, cluster)
     nodata_share = share[:, n_dates - 1]
     n_moved = 0 if shift_px is None else int(shift_px.any(axis=1).sum())
@@ -230,7 +230,9 @@ def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px
         raise ImageryError(f"Chips of {size_px} px were asked for; 16 to 256 px work.", "Choose 64 px if in doubt.")
 
 
-def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid) -> NDArray[np.float64] | None:
+def _pre_shift(
+    job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid, windows: NDArray[np.float64]
+) -> NDArray[np.float64] | None:  # fmt: skip
     """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if the scenes were never aligned.
 
     An alignment that scenes or footprints came after is made anew.
@@ -241,7 +243,8 @@ def _pre_shift(job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: G
         found = alignment.load(job.layout, table.building_ids, scenes)
     if found is None:
         return None
-    return np.asarray(np.rint(np.stack([found.dx_m, found.dy_m], axis=1) / metres_per_px(grid)), dtype=np.float64)
+    m_per_px = grid.m_per_px[grid.site_at(windows[:, 1] + windows[:, 3] / 2)]
+    return np.asarray(np.rint(np.stack([found.dx_m, found.dy_m], axis=1) / m_per_px), dtype=np.float64)
 
 
 def _chip_set_id(
@@ -255,7 +258,7 @@ def _chip_set_id(
         is_hidden_by_both: of post bands, whose hidden shares were found by comparing both dates.
     """
     digest = hashlib.sha256()
-    for text in [*table.building_ids, *map(scene_fingerprint, scenes), json.dumps(asdict(grid))]:
+    for text in [*table.building_ids, *map(scene_fingerprint, scenes), json.dumps(contents.lattice(grid))]:
         digest.update(text.encode())
     for wkb in table.wkb:
         digest.update(wkb)

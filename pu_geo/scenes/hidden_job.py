@@ -34,7 +34,7 @@ class _Date:
         shapes: outlines in grid pixels, [N].
         scene: int64 [N], which of the scenes shows most of each outline; -1 for none.
         shift_px: float64 [N, 2], by which this date's content was moved.
-        cells: thick clouds; None where they cannot be found.
+        cells: thick clouds of each site; None where they cannot be found.
     """
 
     scenes: Sequence[Scene]
@@ -43,7 +43,7 @@ class _Date:
     shapes: NDArray[np.object_]
     scene: NDArray[np.int64]
     shift_px: NDArray[np.float64]
-    cells: clouds.CloudCells | None
+    cells: list[clouds.CloudCells | None]
 
 
 def hidden_facts(
@@ -74,7 +74,7 @@ def hidden_facts(
     roles = ["pre", "post"] if chips.shape[1] == 6 else ["post"]
     for k, role in enumerate(roles):
         of_date, scene, missing = of_role[role], outlines.scene[:, k], outlines.missing[:, k]
-        cells = clouds.cloud_cells(layout.quicklooks / role, grid.gsd_m)
+        cells = [clouds.cloud_cells(layout.quicklooks / role, site) for site in grid.parts]
         other = chips[:, 3 - 3 * k : 6 - 3 * k] if len(roles) == 2 else None
         date = _Date(of_date, chips[:, 3 * k : 3 * k + 3], other, outlines.shapes, scene, shifts[role], cells)
         beyond = np.minimum(shares_outside(_moved(outlines.shapes, -shifts[role]), of_date, grid), missing)
@@ -100,10 +100,12 @@ def _moved(shapes: NDArray[np.object_], by_px: NDArray[np.float64]) -> NDArray[n
 
 def _cloud_shares(date: _Date, windows: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
     """Return the share of each outline under cloud on one date, float64 [N], 0..1."""
-    boxes, cells = whole_pixels(windows), date.cells
+    boxes, of = whole_pixels(windows), grid.site_at(windows[:, 1] + windows[:, 3] / 2)
+    site_gsd_m = np.array([site.gsd_m for site in grid.parts])[of]
     is_near = np.zeros(len(boxes), dtype=bool)
-    if cells is not None:
-        is_near = cells.touched(boxes - np.tile(date.shift_px, 2))
+    for k, found in enumerate(date.cells):
+        if found is not None:
+            is_near[of == k] = found.touched((boxes - np.tile(date.shift_px, 2))[of == k])
     usual = _usual(date)
     least = np.array([scene.least_veil for scene in usual])
     gsd_m = np.array([scene.gsd_m for scene in date.scenes] or [grid.gsd_m])[date.scene]
@@ -117,9 +119,9 @@ def _cloud_shares(date: _Date, windows: NDArray[np.float64], grid: Grid) -> NDAr
             side_px = (boxes[row, 2:] - boxes[row, :2]) / size
             outline = outline_mask(date.shapes[row], boxes[row, :2], side_px, (size, size))
             other = None if date.other is None else np.asarray(date.other[row])
-            side_m = float(side_px.mean()) * grid.gsd_m
-            hidden = clouds.veil(bands[i], other, outline, side_m, max(gsd_m[row], grid.gsd_m), usual[row])
-            if cells is not None and is_near[row]:
+            side_m = float(side_px.mean()) * site_gsd_m[row]
+            hidden = clouds.veil(bands[i], other, outline, side_m, max(gsd_m[row], site_gsd_m[row]), usual[row])
+            if (cells := date.cells[of[row]]) is not None and is_near[row]:
                 box, along = boxes[row] - np.tile(date.shift_px[row], 2), (np.arange(size) + 0.5) / size
                 in_cells = cells.at(box[0] + (box[2] - box[0]) * along, box[1] + (box[3] - box[1]) * along)
                 hidden = hidden | in_cells  # of the chip's pixels, bool [size, size]

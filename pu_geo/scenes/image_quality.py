@@ -117,8 +117,7 @@ def pre_shifts_px(layout: Layout, grid: Grid) -> NDArray[np.float64] | None:
     found = _alignment(layout)
     if found is None:
         return None
-    a, _, _, _, e, _ = grid.transform
-    moved = np.stack([found.dx_m / (a * grid.x_unit_m), found.dy_m / (e * grid.y_unit_m)], axis=1)
+    moved = np.stack([found.dx_m, found.dy_m], axis=1) / grid.m_per_px[store.call(layout, contents.sites)]
     return np.where((found.has_data & (found.quality > 0))[:, None], moved, 0.0)
 
 

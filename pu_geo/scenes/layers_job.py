@@ -11,7 +11,7 @@ from pu_geo.files import remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, covers_grid
+from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, sites_under
 from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_cut, is_flat, is_possible
 from pu_geo.geo.readers import in_child
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
@@ -117,7 +117,7 @@ def take_over(job: Job, layer: Layer) -> None:
     check_overlap(layer.scenes, [scene for scene in taken if scene.role == "post"], grid, f"Layer {layer.name}")
     scenes: list[Scene] = []
     for scene in layer.scenes:
-        if covers_grid(scene, grid):
+        if sites_under(scene, grid):
             scenes.append(replace(scene, scene_id=free_id(layer.name, [*taken, *scenes])))
     _draw_tiles(job, layer.name, scenes, grid, job.layout.layer_tiles(layer.name))
     job.stop_if_cancelled()
@@ -206,7 +206,7 @@ def _checked(
             notes.append(f"{file} was not added: it has the same content as {Path(same[0].path).name}.{other}")
             continue
         check_ratio(scene, grid)
-        if not covers_grid(scene, grid):
+        if not sites_under(scene, grid):
             notes.append(f"{file} was left out: it lies beside the post scenes.")
             continue
         mine, theirs = ((len(one.rgb), one.dtype) for one in (scene, [*known, *new, scene][0]))

@@ -7,15 +7,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
-from pu_geo.geo.vector.crs import lonlat_nodes as nodes_of
 from pu_geo.records import Grid, Scene, Units
 from pu_geo.scenes.layers import missing_ids
 from pu_geo.store import aoi, areas, contents, freshness, import_log, store
@@ -155,16 +151,6 @@ def layer_tiles(layout: Layout, chips: Mapping[str, Any] | None = None) -> list[
                 }
             )
     return found
-
-
-@lru_cache(maxsize=16)
-def lonlat_nodes(grid: Grid) -> dict[str, Any] | None:
-    """Return `crs.lonlat_nodes` as JSON, {"n", "lon", "lat"} row by row in degrees; None for a project without a place."""
-    nodes = nodes_of(grid)
-    if nodes is None:
-        return None
-    lon, lat = np.round(nodes.reshape(-1, 2).T, 8).tolist()
-    return {"n": len(nodes), "lon": lon, "lat": lat}
 
 
 def paths_in(text: str) -> list[str]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
+from pu_geo.geo.raster.placement import sites_under
 from pu_geo.records import Grid, Scene
 from pu_geo.store import alignment, contents, freshness, store
 from pu_geo.store.alignment import Alignment
@@ -296,6 +297,7 @@ def repairs(scenes: Sequence[Scene], grid: Grid | None) -> dict[str, str]:
 
 def _repair(scene: Scene, grid: Grid | None) -> list[str]:
     done = []
+    grid = None if grid is None else next(iter(sites_under(scene, grid)), grid.parts[0])
     if grid is not None and scene.crs != grid.crs:
         done.append(f"reprojected from {short_crs(scene.crs)} to {short_crs(grid.crs)}")
     if grid is not None and abs(scene.gsd_m / grid.gsd_m - 1) > _SAME:
@@ -314,15 +316,23 @@ def _repair(scene: Scene, grid: Grid | None) -> list[str]:
 
 
 def _shift_words(found: Alignment) -> str:
-    east, north = (float(value) for value in found.scene_m)
+    ways = [_way(*shift) for shift in found.scene_m.tolist()]
+    if len(ways) > 1:
+        moved = "; ".join(f"in {site} {way or 'not'}" for site, way in zip(found.sites, ways, strict=True))
+        return f"pre is moved {moved} (medians); each building is corrected on its own"
+    moved = f"pre is moved {ways[0]} (median)" if ways[0] else "no overall shift"
+    return f"{moved}; each building is corrected on its own"
+
+
+def _way(east: float, north: float) -> str:
     if np.hypot(east, north) < _MOVED_M:
-        return "no overall shift; each building is corrected on its own"
+        return ""
     ways = [
         f"{abs(size):.1f} m to the {way}"
         for size, way in ((east, "east" if east > 0 else "west"), (north, "north" if north > 0 else "south"))
         if abs(size) >= _MOVED_M
     ]
-    return f"pre is moved {' and '.join(ways)} (median); each building is corrected on its own"
+    return " and ".join(ways)
 
 
 def set_dates(layout: Layout, dates: Mapping[str, date | None]) -> None:

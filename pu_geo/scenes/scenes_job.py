@@ -11,7 +11,7 @@ from pu_geo.files import move_path, remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, project_grid
+from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, project_grid, sites_under
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.records import BandTriple, Grid, Role, Scene, reads_alike
 from pu_geo.scenes import scene_files, scene_pair
@@ -41,7 +41,7 @@ def add_scenes(
         like: other scenes that tell how files are read which do not say so themselves, after those that are here.
 
     Returns:
-        {"added": ids, "width", "height", "gsd_m", "crs", "is_local": whether the project has no place on the Earth,
+        {"added": ids, "width", "height", "gsd_m", "crs", "sites": names, "is_local": whether the project has no place on the Earth,
         "pre_share": share of the post scenes' pixels that pre scenes show or None, "notes": which files were here already}
 
     Raises:
@@ -79,9 +79,9 @@ def add_scenes(
             )
     new = local_space.laid_over(here, new)
     scenes = here + new
-    grid = project_grid([scene for scene in scenes if scene.role == "post"])
-    for scene in scenes:
-        check_ratio(scene, grid)
+    former = store.call(job.layout, contents.any_grid)
+    grid = new_grid(job.layout, [scene for scene in scenes if scene.role == "post"], former)
+    notes += joined_words(former, grid)
     made = drawn(job, here, new, grid)
     scenes, notes = made.scenes, [*made.notes, *notes]
     added = scenes[len(known) :]
@@ -93,10 +93,27 @@ def add_scenes(
     return {
         "added": [scene.scene_id for scene in added],
         **{name: getattr(grid, name) for name in ("width", "height", "gsd_m", "crs")},
+        "sites": [site.name for site in grid.parts],
         "is_local": not grid.has_place,
         "pre_share": made.pre_share,
         "notes": few(notes),
     }
+
+
+def new_grid(layout: Layout, post: Sequence[Scene], former: Grid | None) -> Grid:
+    """Return the grid of post scenes; footprints keep the project's coordinate system. Raises as `project_grid`."""
+    n = store.call(layout, contents.count_footprints)
+    return project_grid(post, former, former.crs if former and n else "")
+
+
+def joined_words(former: Grid | None, grid: Grid) -> list[str]:
+    """Return which sites are one since, in sentences."""
+    site_of = {scene: site.name for site in grid.parts for scene in site.scenes}
+    words = []
+    for site in former.parts if former else ():
+        now = sorted({site_of[scene] for scene in site.scenes if scene in site_of} - {site.name})
+        words += [f"{site.name} is a part of {name} now: scenes between them join them." for name in now]
+    return words
 
 
 def few(notes: Sequence[str]) -> list[str]:
@@ -152,11 +169,14 @@ def drawn(job: Job, known: Sequence[Scene], new: Sequence[Scene], grid: Grid, *,
     pre_share = check_overlap(of_role["pre"], of_role["post"], grid) if of_role["pre"] else None
     fresh = job.layout.quicklooks.with_name("quicklooks.new")
     remove_path(fresh)
+    for scene in (*known, *new):
+        for site in sites_under(scene, grid):
+            check_ratio(scene, site)
     new = [reading.with_datum(scene, grid) for scene in new]
     scenes, odd = reading.with_stretch(known, new, grid, fresh / FILLS, job.is_cancelled, anew=bool(order))
     if order:
         scenes.sort(key=lambda scene: order.index(scene.scene_id))
-    notes = [words for scene in new if (words := coarse_words(scene, grid))]
+    notes = [words for scene in new for site in sites_under(scene, grid)[:1] if (words := coarse_words(scene, site))]
     of_role = {role: [scene for scene in scenes if scene.role == role] for role in ("post", "pre")}
     wanted = [(fresh / role, f"the {role} scenes", some) for role, some in of_role.items() if some]
     wanted += [

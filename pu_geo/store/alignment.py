@@ -24,7 +24,8 @@ class Alignment:
         quality: float64 [N], 0 (not known) to 1.
         has_data: bool [N], both dates show the building.
         is_mended: bool [N], settled by the neighbors.
-        scene_m: float64 [2], (dx, dy) of the scene pair.
+        scene_m: float64 [S, 2], (dx, dy) of the scene pair of each site.
+        sites: names of the sites, [S].
     """
 
     building_ids: Sequence[str]
@@ -34,6 +35,7 @@ class Alignment:
     has_data: NDArray[np.bool_]
     is_mended: NDArray[np.bool_]
     scene_m: NDArray[np.float64]
+    sites: Sequence[str]
 
     @property
     def is_misaligned(self) -> NDArray[np.bool_]:
@@ -51,6 +53,7 @@ def save(layout: Layout, alignment: Alignment, scenes: Sequence[Scene]) -> None:
     for array in (alignment.dx_m, alignment.dy_m, alignment.quality):
         digest.update(np.ascontiguousarray(array, "<f8").tobytes())
     arrays = {**vars(alignment), "building_ids": np.array(alignment.building_ids, dtype=np.str_)}
+    arrays["sites"] = np.array(alignment.sites, dtype=np.str_)
     names = {"made_from": np.array(_name_of(scenes)), "fingerprint": np.array(digest.hexdigest()[:12])}
     write_arrays(path_of(layout), {**names, **arrays})
 
@@ -79,7 +82,9 @@ def load(layout: Layout, building_ids: Sequence[str], scenes: Sequence[Scene]) -
             return None
         rows = np.array([row_of[name] for name in building_ids], dtype=np.int64)
         columns = {name: stored[name][rows] for name in ("dx_m", "dy_m", "quality", "has_data", "is_mended")}
-        return Alignment(building_ids=list(building_ids), scene_m=stored["scene_m"], **columns)
+        return Alignment(
+            building_ids=list(building_ids), scene_m=stored["scene_m"], sites=stored["sites"].tolist(), **columns
+        )
 
 
 def _name_of(scenes: Sequence[Scene]) -> str:

@@ -226,16 +226,54 @@ def pixel_words(here_m: float, known_m: float, who: str = "The model", where: st
     return [f"{who} knows pixels of {known_m:.2f} m; {where} they have {here_m:.2f} m, so buildings look other to it."]
 
 
+def any_grid(db: sqlite3.Connection) -> Grid | None:
+    """Return the project grid; None if there is no post scene yet."""
+    text = fact(db, "grid")
+    return None if text is None else Grid.from_json(json.loads(text))
+
+
+def lattice(grid: Grid) -> list[list[Any]]:
+    """Return what says where the pixels of each site lie, whatever the site is called; ready for JSON."""
+    return [[one.crs, *one.transform, one.width, one.height, one.row] for one in grid.parts]
+
+
+_sites: dict[tuple[str, str], NDArray[np.int64]] = {}  # by project and state of its footprints
+
+
+def sites(db: sqlite3.Connection) -> NDArray[np.int64]:
+    """Return the number of the site in `grid.parts` that each building belongs to, int64 [N], as `building_ids`."""
+    found = grid(db)
+    if not found.sites:
+        return np.zeros(count_footprints(db), np.int64)
+    key = project_id(db), geometry_v(db)
+    if key not in _sites:
+        from pu_geo.geo.vector.sites import site_of  # not where a training alone runs
+
+        _sites.clear()
+        _sites[key] = site_of(centers(db)[1], found)
+    return _sites[key]
+
+
+def site_names(db: sqlite3.Connection, ids: Sequence[str]) -> list[str]:
+    """Return the name of the site of each of some buildings, [n]; "" of one that is gone, and of all in a project of one
+    site.
+    """
+    found = any_grid(db)
+    if found is None or not found.sites:
+        return [""] * len(ids)
+    site_of = dict(zip(building_ids(db), sites(db).tolist(), strict=True))
+    return [found.sites[site_of[one]].name if one in site_of else "" for one in ids]
+
+
 def grid(db: sqlite3.Connection) -> Grid:
     """Return the project grid. Raises ProjectError if there is no post scene yet."""
-    if (text := fact(db, "grid")) is None:
+    if (found := any_grid(db)) is None:
         raise ProjectError(
             "This project has no post-event scene yet, so it has no coordinate system.",
             "Add one on the Imagery page, or with `pu-geo add-scene`.",
             kind="no_scene",
         )
-    facts = json.loads(text)
-    return Grid(**{**facts, "transform": tuple(facts["transform"])})
+    return found
 
 
 # Footprints
@@ -562,7 +600,9 @@ def centers(db: sqlite3.Connection) -> tuple[list[str], NDArray[np.float64]]:
 
 def centers_px(db: sqlite3.Connection, ids: Sequence[str]) -> NDArray[np.float32]:
     """Return (column, row) of buildings in pixels of the project grid, float32 [n, 2]; NaN for one that is gone."""
-    return grid(db).to_px(_centers_of(db, ids)).astype(np.float32)
+    from pu_geo.geo.vector.sites import to_px  # not where a training alone runs
+
+    return to_px(_centers_of(db, ids), grid(db)).astype(np.float32)
 
 
 def centers_m(db: sqlite3.Connection, ids: Sequence[str]) -> NDArray[np.float64]:

@@ -32,7 +32,7 @@ def made_from(db: sqlite3.Connection, layout: Layout, shown: Collection[str], id
 
     Returns:
         {"scenes": {fingerprint: [name, whether the chips show it, layer]}, "outlines": [N] of checksums, "geometry_v",
-        "alignment": the fingerprint of the alignment, "" without one}
+        "alignment": the fingerprint of the alignment, "" without one, "pixels": of the grids of the sites}
     """
     outlines = _outlines(db)
     return {
@@ -43,7 +43,14 @@ def made_from(db: sqlite3.Connection, layout: Layout, shown: Collection[str], id
         "outlines": [outlines.get(one, 0) for one in ids],
         "geometry_v": contents.geometry_v(db),
         "alignment": alignment.fingerprint(layout, contents.scenes(db)),
+        "pixels": _pixels(db),
     }
+
+
+def _pixels(db: sqlite3.Connection) -> list[list[Any]]:
+    """Return coordinate system and size of the pixels of each site, those of one kind once."""
+    grid = contents.any_grid(db)
+    return sorted([*one] for one in {(site.crs, *site.transform[::4]) for site in (grid.parts if grid else ())})
 
 
 def _in_order(scenes: Sequence[Scene]) -> list[Scene]:
@@ -70,6 +77,7 @@ class Freshness:
         n_added: buildings that have no chip.
         n_changed: buildings whose outline is another one.
         is_realigned: pre was aligned with post anew, with another result.
+        is_redivided: a site was joined with another one, or divided, and its pixels are others.
     """
 
     gone: tuple[str, ...] = ()
@@ -77,6 +85,7 @@ class Freshness:
     n_added: int = 0
     n_changed: int = 0
     is_realigned: bool = False
+    is_redivided: bool = False
 
     @property
     def former(self) -> str:
@@ -96,6 +105,7 @@ class Freshness:
             f"{wording.plural(self.n_added, 'footprint')} added after the chips were cut." if self.n_added else "",
             f"{wording.plural(self.n_changed, 'outline')} changed after the chips were cut." if self.n_changed else "",
             "The scenes were aligned after the chips were cut." if self.is_realigned else "",
+            "The sites have other pixels than when the chips were cut." if self.is_redivided else "",
         ]
         return " ".join(filter(None, parts))
 
@@ -108,7 +118,7 @@ def of_chips(layout: Layout, chip_set: str | None = None) -> Freshness:
             return Freshness()
         facts = contents.chip_facts(layout, chip_set)
         made: Mapping[str, Any] = facts["made_from"]
-        every, version = contents.all_scenes(db), contents.geometry_v(db)
+        every, version, pixels = contents.all_scenes(db), contents.geometry_v(db), _pixels(db)
         is_same = version == made["geometry_v"]
         n_added, n_changed = (0, 0) if is_same else _compared(layout, store.project_id(db), version, chip_set)
     now = {scene_fingerprint(scene): _name(scene) for scene in _in_order(every)}
@@ -120,7 +130,8 @@ def of_chips(layout: Layout, chip_set: str | None = None) -> Freshness:
     new = tuple(name for sign, name in now.items() if sign not in cut)
     aligned = alignment.fingerprint(layout, [scene for scene in every if scene.role != "layer"])
     is_realigned = facts["bands"] != "post" and aligned not in ("", made["alignment"])
-    return Freshness(tuple(gone), new, n_added, n_changed, is_realigned)
+    is_redivided = not gone and not new and pixels != made["pixels"]
+    return Freshness(tuple(gone), new, n_added, n_changed, is_realigned, is_redivided)
 
 
 @lru_cache(maxsize=16)

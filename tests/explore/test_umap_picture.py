@@ -14,7 +14,7 @@ from type_parts import name_types
 from pu_geo.analysis import projection
 from pu_geo.answers import ranking
 from pu_geo.explore import coloring, umap_picture
-from pu_geo.scenes import image_quality, preparation
+from pu_geo.scenes import image_quality, sites
 from pu_geo.store import alignment, areas, chosen, contents, discoveries, runs, store
 from pu_geo.store.alignment import Alignment
 from pu_geo.store.areas import AreaLayer
@@ -240,7 +240,7 @@ def test_pre_is_moved_where_it_was_aligned(pictured: Layout) -> None:
 
 
 def test_longitudes_and_latitudes_of_the_grids_nodes(project: Layout) -> None:
-    nodes = preparation.lonlat_nodes(store.call(project, contents.grid))
+    nodes = sites.for_browser(store.call(project, contents.grid))[0]["lonlat"]
     assert nodes["n"] == 5
     corner = nodes["lon"][0], nodes["lat"][0]  # 10 m west of the meridian of UTM 15N
     assert corner == pytest.approx((-93.000111, 36.144717), abs=2e-4)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.geo.ground import NO_DATA_GREY, TILE_PX, read_level
+from pu_geo.records import Grid
 
 WORK_M = 2.0  # the level of the pyramid nearest to this is read
 CELL_PX = 4  # of its pixels, along each side of a cell that is called cloud or not
@@ -61,14 +62,16 @@ class CloudCells:
     Attributes:
         is_cloud: bool [rows, columns].
         cell_px: side of a cell, grid pixels.
+        row: grid pixel where the cells begin.
     """
 
     is_cloud: NDArray[np.bool_]
     cell_px: int
+    row: int = 0
 
     def at(self, x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return which points of a lattice lie under cloud, bool [H, W]; columns x [W] and rows y [H] in grid pixels."""
-        columns, rows = (np.floor(along / self.cell_px).astype(np.int64) for along in (x, y))
+        columns, rows = (np.floor(along / self.cell_px).astype(np.int64) for along in (x, y - self.row))
         n_rows, n_columns = self.is_cloud.shape
         is_on = ((rows >= 0) & (rows < n_rows))[:, None] & (columns >= 0) & (columns < n_columns)
         return np.asarray(is_on & self.is_cloud[np.ix_(rows.clip(0, n_rows - 1), columns.clip(0, n_columns - 1))])
@@ -81,8 +84,8 @@ class CloudCells:
         """
         n_rows, n_columns = self.is_cloud.shape
         sums = cv2.integral(self.is_cloud.astype(np.uint8))
-        left, top = np.floor(boxes[:, :2] / self.cell_px).astype(np.int64).T
-        right, bottom = np.ceil(boxes[:, 2:] / self.cell_px).astype(np.int64).T
+        left, top = np.floor((boxes[:, :2] - [0, self.row]) / self.cell_px).astype(np.int64).T
+        right, bottom = np.ceil((boxes[:, 2:] - [0, self.row]) / self.cell_px).astype(np.int64).T
         (left, right), (top, bottom) = np.clip([left, right], 0, n_columns), np.clip([top, bottom], 0, n_rows)
         return np.asarray(sums[bottom, right] - sums[top, right] - sums[bottom, left] + sums[top, left] > 0)
 
@@ -188,29 +191,29 @@ def _distance_m(is_inside: NDArray[np.bool_], side_m: float) -> NDArray[np.float
     )
 
 
-def cloud_cells(folder: Path, gsd_m: float) -> CloudCells | None:
-    """Find thick clouds in a pyramid of `quicklooks.build_pyramid`, tile by tile.
+def cloud_cells(folder: Path, site: Grid) -> CloudCells | None:
+    """Find thick clouds of a site in a pyramid of `quicklooks.build_pyramid`, tile by tile.
 
     Args:
         folder: of the pyramid; holds `pyramid.json`.
-        gsd_m: metres on the ground per grid pixel.
+        site: its grid.
 
     Returns:
         None where clouds cannot be found: there is no pyramid, or its pixels are larger than 5 m.
     """
-    if not (folder / "pyramid.json").is_file() or gsd_m > COARSEST_M:
+    if not (folder / "pyramid.json").is_file() or site.gsd_m > COARSEST_M:
         return None
     info = json.loads((folder / "pyramid.json").read_text(encoding="utf-8"))
-    step = min(max(0, round(math.log2(WORK_M / gsd_m))), info["max_zoom"])
-    facts = _read_cells(folder / str(info["max_zoom"] - step), info, 2**step)
-    return CloudCells(find_clouds(*facts, CELL_PX * 2**step * gsd_m), CELL_PX * 2**step)
+    step = min(max(0, round(math.log2(WORK_M / site.gsd_m))), info["max_zoom"])
+    facts = _read_cells(folder / str(info["max_zoom"] - step), site, 2**step)
+    return CloudCells(find_clouds(*facts, CELL_PX * 2**step * site.gsd_m), CELL_PX * 2**step, site.row)
 
 
-def _read_cells(folder: Path, info: dict[str, int], shrink: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def _read_cells(folder: Path, site: Grid, shrink: int) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Return brightness, float32 [rows, columns], NaN without data, and whether a cell resembles thick cloud by itself."""
-    columns, rows = (-(-info[side] // (shrink * CELL_PX)) for side in ("width", "height"))
+    columns, rows = (-(-side // (shrink * CELL_PX)) for side in (site.width, site.height))
     strips = [
-        measure_cells(read_level(folder, 0, row * CELL_PX, columns * CELL_PX, TILE_PX)[0])
+        measure_cells(read_level(folder, 0, site.row // shrink + row * CELL_PX, columns * CELL_PX, TILE_PX)[0])
         for row in range(0, rows, TILE_PX // CELL_PX)
     ]
     brightness, is_white = (np.concatenate(parts)[:rows] for parts in zip(*strips, strict=True))

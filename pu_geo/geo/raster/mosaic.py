@@ -52,6 +52,7 @@ class _Layer:
         number: 1 + the scene's place in the mosaic.
         source: the file itself, or a warped view of it that starts at (col, row).
         col, row: grid pixel of the source's first pixel.
+        site: the grid of the site that it fills.
         fills: folder that keeps what is known of fill, or None.
     """
 
@@ -61,6 +62,7 @@ class _Layer:
     is_warped: bool
     col: int
     row: int
+    site: Grid
     fills: Path | None
 
     @cached_property
@@ -156,15 +158,18 @@ class Mosaic:
         self._stack = ExitStack()
 
     def __enter__(self) -> Mosaic:
-        reached = [(number, scene) for number, scene in enumerate(self.scenes, start=1) if self._reaches(scene)]
+        reached = [
+            (number, scene, site)
+            for number, scene in enumerate(self.scenes, start=1)
+            for site in self.grid.parts
+            if self._reaches(scene, site)
+        ]
         allow_files(len(reached))
         with ExitStack() as stack:
             stack.enter_context(gdal_env())
             threads = {} if self.decode_threads is None else {"GDAL_NUM_THREADS": str(self.decode_threads)}
             with rasterio.Env(**threads):  # only as they are opened: a warp goes on with all cores
-                layers = [
-                    layer for number, scene in reached if (layer := _open_layer(scene, number, self.grid, self.fills, stack))
-                ]
+                layers = [layer for one in reached if (layer := _open_layer(*one, self.fills, stack))]
             self._layers, self._stack = layers, stack.pop_all()
         return self
 
@@ -172,12 +177,15 @@ class Mosaic:
         self._layers = []
         self._stack.close()
 
-    def _reaches(self, scene: Scene) -> bool:
-        """Return whether a scene may show a part of what is read, without opening it."""
-        if self.within is None:
+    def _reaches(self, scene: Scene, site: Grid) -> bool:
+        """Return whether a scene may show a part of what is read of a site, without opening it."""
+        if self.within is None and not self.grid.sites:
             return True
-        low, high = _touched(scene, self.grid)
-        return bool((low < self.within[2:]).all() and (high > self.within[:2]).all())
+        own = np.array([0, site.row, site.width, site.row + site.height])
+        within = own if self.within is None else np.array(self.within)
+        span = np.maximum(own[:2], within[:2]), np.minimum(own[2:], within[2:])
+        low, high = _touched(scene, site) + [0, site.row]
+        return bool((low < span[1]).all() and (high > span[0]).all())
 
     @cached_property
     def bytes_a_pixel(self) -> int:
@@ -297,14 +305,15 @@ class Mosaic:
 
     def _part_of(self, layer: _Layer, col: int, row: int, width: int, height: int) -> Box | None:
         """Return the part of a window of the grid that a layer can fill, or None."""
-        x0, y0 = max(col, layer.col, 0), max(row, layer.row, 0)
-        x1 = min(col + width, layer.col + layer.source.width, self.grid.width)
-        y1 = min(row + height, layer.row + layer.source.height, self.grid.height)
+        site = layer.site
+        x0, y0 = max(col, layer.col, 0), max(row, layer.row, site.row)
+        x1 = min(col + width, layer.col + layer.source.width, site.width)
+        y1 = min(row + height, layer.row + layer.source.height, site.row + site.height)
         return (x0, y0, x1, y1) if x0 < x1 and y0 < y1 else None
 
 
-def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack: ExitStack) -> _Layer | None:
-    """Open a scene for as long as `stack` lives; None if no pixel of it lies on the grid."""
+def _open_layer(number: int, scene: Scene, grid: Grid, fills: Path | None, stack: ExitStack) -> _Layer | None:
+    """Open a scene for as long as `stack` lives; None if no pixel of it lies on the grid, which is that of a site."""
     state = state_of(scene)
     if state == "missing":
         raise refusal([scene], [])
@@ -321,7 +330,7 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
     source, scene = stack.enter_context(without_alpha(source, scene))
     offset = aligned_offset(scene, grid)
     if offset is not None:
-        return _Layer(scene, number, source, False, *offset, fills)
+        return _Layer(scene, number, source, False, offset[0], offset[1] + grid.row, grid, fills)
     check_ratio(scene, grid)
     if scene.nodata is not None and source.nodata not in (None, scene.nodata) and math.isfinite(source.nodata):
         raise ImageryError(
@@ -348,7 +357,7 @@ def _open_layer(scene: Scene, number: int, grid: Grid, fills: Path | None, stack
         **_kernel_options(scene, grid),
         **_mask_options(source, scene),
     )
-    return _Layer(scene, number, stack.enter_context(vrt), True, col, row, fills)
+    return _Layer(scene, number, stack.enter_context(vrt), True, col, row + grid.row, grid, fills)
 
 
 def _touched(scene: Scene, grid: Grid) -> NDArray[np.float64]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -22,20 +24,52 @@ MAX_GSD_RATIO = 20.0  # a warp reads the square of it for each pixel
 ALIGNED_PX = 0.05  # a scene that is off the grid by less is read without resampling
 
 
-def project_grid(post_scenes: Sequence[Scene]) -> Grid:
-    """Join post scenes on the pixel grid of the first: its CRS, its pixel size, north-up, whole pixels.
+NEAR_M = 5_000.0  # scenes with less between them are one site: about the width of a town
+GAP_PX = 1024  # rows between two sites, and what their first rows are multiples of
+_ROOM = 0.9  # of the limits: a rectangle in degrees is not quite that of the grid
+_DEGREE_M = 111_320.0
 
-    A rotated first scene gives square pixels of its own size around its bounds; a south-up one is turned over.
+
+def project_grid(post_scenes: Sequence[Scene], former: Grid | None = None, crs: str = "") -> Grid:
+    """Join post scenes on a pixel grid for each site: the CRS and pixel size of its first scene, north-up, whole pixels.
+
+    Scenes near enough for one grid are one site. A rotated first scene gives square pixels of its own size around its
+    bounds; a south-up one is turned over.
+
+    Args:
+        former: the grid before, whose sites keep their names, and their scenes where a person chose these.
+        crs: the project CRS; that of the first scene if "".
 
     Raises:
-        ImageryError: kind "size" if the scenes are so far from each other that the union is absurd; "bounds" if one cannot
-            be placed in the first one's CRS.
+        ImageryError: kind "size" if a site is absurdly large; "bounds" if a scene has no place in the CRS of its site or of
+            the project.
     """
     if not post_scenes:
         raise ImageryError("There is no post scene. A project needs at least one.", "Add a post scene.", kind="empty")
-    first = post_scenes[0]
+    parts = [_grid_of(scenes, name, is_named) for name, scenes, is_named in _sites(post_scenes, former)]
+    first = parts[0]
+    if len(parts) == 1 and crs in ("", first.crs):
+        return first
+    crs, row, sites = crs or first.crs, 0, list[Grid]()
+    for part in parts:
+        sites.append(replace(part, row=row))
+        row += (math.ceil(part.height / GAP_PX) + 1) * GAP_PX
+    for scene in post_scenes:
+        border_in(scene, crs)
+    whole = replace(
+        first, crs=crs, crs_wkt=str(systems.load_crs(crs).to_wkt()), width=max(part.width for part in parts),
+        height=sites[-1].row + sites[-1].height, sites=tuple(sites),
+    )  # fmt: skip
+    x, y = systems.middle_of(whole)[0].tolist()
+    step = 1e-3 if systems.load_crs(crs).is_geographic else 100.0
+    x_unit_m, y_unit_m = systems.unit_metres(crs, x, y, step)
+    return replace(whole, x_unit_m=x_unit_m, y_unit_m=y_unit_m)
+
+
+def _grid_of(scenes: Sequence[Scene], name: str, is_named: bool) -> Grid:
+    first = scenes[0]
     a, e, x0, y1 = _north_up(first)
-    boxes = np.array([shapely.MultiPoint(border_in(scene, first.crs)).bounds for scene in post_scenes])
+    boxes = np.array([shapely.MultiPoint(border_in(scene, first.crs)).bounds for scene in scenes])
     left = math.floor((boxes[:, 0].min() - x0) / a + ALIGNED_PX)
     right = math.ceil((boxes[:, 2].max() - x0) / a - ALIGNED_PX)
     top = math.floor((y1 - boxes[:, 3].max()) / -e + ALIGNED_PX)
@@ -43,10 +77,8 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
     width, height = right - left, bottom - top
     if width * height > MAX_PIXELS or max(width, height) > MAX_SIDE_PX:
         raise ImageryError(
-            f"Together the post scenes span {width:,} x {height:,} pixels; {MOST_PIXELS} fit in a project. Perhaps they lie "
-            "far apart.",
-            "Leave out the scene that does not belong here, cut them to the area that you map, or make a project for each "
-            "place.",
+            f"The post scenes of {name} span {width:,} x {height:,} pixels; {MOST_PIXELS} fit in a site.",
+            "Cut them to the area that you map, or divide the site: `pu-geo sites PROJECT SCENES --name NEW`.",
             kind="size",
         )
     transform: Affine6 = (a, 0.0, x0 + left * a, 0.0, e, y1 + top * e)
@@ -54,7 +86,69 @@ def project_grid(post_scenes: Sequence[Scene]) -> Grid:
     x_unit_m, y_unit_m = systems.unit_metres(first.crs, x, y, max(a, -e) * min(width, height, 1000))
     wkt = str(systems.load_crs(first.crs).to_wkt())
     gsd_m = math.sqrt(a * x_unit_m * -e * y_unit_m)
-    return Grid(first.crs, wkt, transform, width, height, gsd_m, x_unit_m, y_unit_m)
+    found = Grid(first.crs, wkt, transform, width, height, gsd_m, x_unit_m, y_unit_m, name, is_named)
+    px = np.concatenate([found.to_px(boxes[:, [0, 3]]), found.to_px(boxes[:, [2, 1]])], axis=1)
+    return replace(found, scenes=tuple(scene.scene_id for scene in scenes), boxes=tuple(map(tuple, px.tolist())))
+
+
+def _sites(scenes: Sequence[Scene], former: Grid | None) -> list[tuple[str, list[Scene], bool]]:
+    """Return name, post scenes and whether a person chose these, of each site, in the order of their first scenes.
+
+    Source: single linkage (Florek et al. 1951), here as far as a grid may be large, and never of two sites of a person's.
+    """
+    before = {scene: site for site in (former.parts if former else ()) for scene in site.scenes}
+    is_named = [scene.scene_id in before and before[scene.scene_id].is_named for scene in scenes]
+    site_of = list(range(len(scenes)))  # the first scene of the same site
+    for i, scene in enumerate(scenes):
+        if is_named[i]:
+            site_of[i] = next(k for k, other in enumerate(scenes) if other.scene_id in before[scene.scene_id].scenes)
+    boxes = _lonlat_boxes(scenes)
+    for _, i, k in _near_pairs(boxes):
+        one, other = sorted((site_of[i], site_of[k]))
+        if one == other or (is_named[one] and is_named[other]):
+            continue
+        if _fits(boxes[[n for n, of in enumerate(site_of) if of in (one, other)]], scenes[one].gsd_m):
+            site_of = [one if of == other else of for of in site_of]
+            is_named[one] |= is_named[other]
+    found, taken = [], {site.name for site in before.values() if site.is_named}
+    for first in sorted(set(site_of)):
+        own = [scene for scene, of in zip(scenes, site_of, strict=True) if of == first]
+        names = sorted((before[one.scene_id] for one in own if one.scene_id in before), key=lambda site: not site.is_named)
+        name = next((site.name for site in names if site.is_named or site.name not in taken), "")
+        known = {*taken, *(site.name for site in before.values())}
+        name = name or next(free for n in count(1) if (free := f"Site {n}") not in known)
+        taken.add(name)
+        found.append((name, own, is_named[first]))
+    return found
+
+
+def _lonlat_boxes(scenes: Sequence[Scene]) -> NDArray[np.float64]:
+    """Return the box of each scene in degrees, west, south, east and north, float64 [N, 4], without a jump at 180 degrees."""
+    if systems.is_local(scenes[0].crs):
+        return np.zeros((len(scenes), 4))
+    found = []
+    for scene in scenes:
+        lonlat = systems.to_lonlat(border_in(scene, scene.crs), scene.crs)
+        lonlat[:, 0] = systems.near_longitude(lonlat[:, 0], found[0][0] if found else lonlat[0, 0])
+        found.append([*lonlat.min(axis=0), *lonlat.max(axis=0)])
+    return np.array(found)
+
+
+def _near_pairs(boxes: NDArray[np.float64]) -> list[tuple[float, int, int]]:
+    """Return the distance in metres and the numbers of boxes that are near each other, the nearest first."""
+    gaps = np.maximum(boxes[:, None, :2] - boxes[None, :, 2:], 0)
+    gaps = np.maximum(gaps, gaps.transpose(1, 0, 2)) * _DEGREE_M
+    gaps[..., 0] *= np.cos(np.radians(boxes[:, 1]))
+    off = np.hypot(gaps[..., 0], gaps[..., 1])
+    pairs = zip(*(side.tolist() for side in np.nonzero(np.triu(off <= NEAR_M, 1))), strict=True)
+    return sorted((float(off[i, k]), i, k) for i, k in pairs)
+
+
+def _fits(boxes: NDArray[np.float64], gsd_m: float) -> bool:
+    """Return whether one grid can hold boxes, [N, 4] in degrees."""
+    sides = (boxes[:, 2:].max(axis=0) - boxes[:, :2].min(axis=0)) * _DEGREE_M / gsd_m
+    sides[0] *= math.cos(math.radians(boxes[0, 1]))
+    return bool(sides.prod() < _ROOM * MAX_PIXELS and sides.max() < _ROOM * MAX_SIDE_PX)
 
 
 def check_ratio(scene: Scene, grid: Grid) -> None:
@@ -75,10 +169,13 @@ def check_ratio(scene: Scene, grid: Grid) -> None:
     )
 
 
-def covers_grid(scene: Scene, grid: Grid) -> bool:
-    """Return whether a scene's rectangle touches the project's grid."""
-    area = shapely.transform(area_of([scene], grid.crs), grid.to_px)
-    return bool(shapely.intersection(area, shapely.box(0, 0, grid.width, grid.height)).area > 0)
+def sites_under(scene: Scene, grid: Grid) -> list[Grid]:
+    """Return the grids of the sites that a scene's rectangle touches, that of which it covers most first."""
+    found = []
+    for site in grid.parts:
+        area = shapely.transform(area_of([scene], site.crs), site.to_px)
+        found.append((float(shapely.intersection(area, shapely.box(0, 0, site.width, site.height)).area), site.alone))
+    return [site for area, site in sorted(found, key=lambda one: -one[0]) if area > 0]
 
 
 def coarse_words(scene: Scene, grid: Grid, above: float = MAX_GSD_RATIO, so: str = "it may show no building") -> str:
@@ -160,6 +257,18 @@ def area_of(scenes: Sequence[Scene], crs: str, margin: float = 0.0) -> shapely.G
     return shapely.union_all(shapely.buffer(borders, margin) if margin else borders)
 
 
+def area_px(scenes: Sequence[Scene], grid: Grid) -> shapely.Geometry:
+    """Return what scenes cover together of each site, in the pixels of the project; raises as `border_in`."""
+    if not grid.sites:
+        return shapely.transform(area_of(scenes, grid.crs), grid.to_px)
+    margin, found = GAP_PX / 2, []
+    for site in grid.sites:
+        placed = shapely.transform(area_of(scenes, site.crs), lambda xy, site=site: site.to_px(xy) + [0, site.row])
+        own = shapely.box(-margin, site.row - margin, site.width + margin, site.row + site.height + margin)
+        found.append(shapely.intersection(placed, own))
+    return shapely.union_all(found)
+
+
 def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], grid: Grid, name: str = "Pre") -> float:
     """Return the share of the post scenes' area, 0..1, that the pre scenes, or those of a layer, cover.
 
@@ -171,9 +280,10 @@ def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], gri
     Raises:
         ImageryError: kind "overlap" if they cover nothing of it.
     """
-    covered, area = (area_of(scenes, grid.crs) for scenes in (pre_scenes, post_scenes))
+    covered, area = (area_px(scenes, grid) for scenes in (pre_scenes, post_scenes))
     share = float(shapely.intersection(covered, area).area / area.area)
     if share <= 0.0:
+        covered, area = (area_of(scenes, grid.crs) for scenes in (pre_scenes, post_scenes))
         distance_m = covered.distance(area) * max(grid.x_unit_m, grid.y_unit_m) if pre_scenes else float("nan")
         raise ImageryError(
             f"{name} and post scenes do not overlap; they lie {distance_m / 1000:,.1f} km apart.",
@@ -201,7 +311,7 @@ def shares_outside(shapes: NDArray[np.object_], scenes: Sequence[Scene], grid: G
 
     What the scenes show there does not matter.
     """
-    covered = shapely.transform(area_of(scenes, grid.crs), grid.to_px)
+    covered = area_px(scenes, grid)
     shapely.prepare(covered)
     share = np.zeros(len(shapes), dtype=np.float32)
     crosses = np.flatnonzero(~shapely.contains_properly(covered, shapes))  # few do, and only they need to be cut

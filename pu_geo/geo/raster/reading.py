@@ -14,7 +14,7 @@ from pu_geo.geo.ground import read_level
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.bands import BANDS
 from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import corners_of
+from pu_geo.geo.raster.placement import corners_of, sites_under
 from pu_geo.geo.raster.scaling import is_cut, is_flat, sampled
 from pu_geo.geo.vector import crs as systems
 from pu_geo.records import Grid, Scene, Stretch
@@ -80,7 +80,8 @@ def with_nodata(new: Sequence[Scene], old: Scene) -> list[Scene]:
 
 def with_datum(scene: Scene, grid: Grid) -> Scene:
     """Return a scene with a note where its place on the project's grid may be some meters off."""
-    doubt = systems.doubt_of(scene.crs, grid.crs, corners_of(scene.transform, scene.width, scene.height))
+    corners = corners_of(scene.transform, scene.width, scene.height)
+    doubt = next(filter(None, (systems.doubt_of(scene.crs, site.crs, corners) for site in sites_under(scene, grid))), "")
     return _noted(scene, "place", doubt) if doubt else scene
 
 

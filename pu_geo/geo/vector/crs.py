@@ -166,9 +166,10 @@ def lonlat_nodes(grid: Grid, n: int = 5) -> NDArray[np.float64] | None:
 
 
 def middle_of(grid: Grid) -> NDArray[np.float64]:
-    """Return the middle of the grid in the project CRS, float64 [1, 2]."""
-    a, _, c, _, e, f = grid.transform
-    return np.array([[c + a * grid.width / 2, f + e * grid.height / 2]])
+    """Return the middle of the grid, of its first site where there are several, in the project CRS, float64 [1, 2]."""
+    one = grid.parts[0]
+    a, _, c, _, e, f = one.transform
+    return convert(np.array([[c + a * one.width / 2, f + e * one.height / 2]]), one.crs, grid.crs)
 
 
 def to_project(xy: NDArray[np.float64], source: str, grid: Grid) -> NDArray[np.float64]:

@@ -19,6 +19,7 @@ from pu_geo.geo.readers.footprint_files import load_features
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES, RawFootprints
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.duplicates import without_twins
+from pu_geo.geo.vector.sites import in_px
 from pu_geo.records import ID_KEYS, FootprintTable, Grid
 
 MAX_ID_LENGTH, MAX_DEPTH = 200, 16
@@ -319,11 +320,12 @@ def _ids_of_parts(ids: Mapping[int, str], feature: NDArray[np.int64], number: ND
 
 def _on_grid(geometries: NDArray[np.object_], grid: Grid) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Mark polygons whose bounding box shares some area with the grid, and those with next to no area; bool [N] each."""
-    a, _, c, _, e, f = grid.transform
-    x0, y0, x1, y1 = shapely.bounds(geometries).T
     is_polygon = np.isin(shapely.get_type_id(geometries), (_POLYGON, _MULTIPOLYGON))
-    touches = (x1 > c) & (x0 < c + a * grid.width) & (y1 > f + e * grid.height) & (y0 < f)
-    is_tiny = ~shapely.is_missing(geometries) & ~(shapely.area(geometries) > MIN_AREA_PX * abs(a * e))
+    px = in_px(geometries, grid)
+    x0, y0, x1, y1 = shapely.bounds(px).T
+    left, top, right, bottom = grid.limits(np.rint(np.nan_to_num(shapely.bounds(px), posinf=0, neginf=0)).astype(np.int64)).T
+    touches = (x1 > left) & (x0 < right) & (y1 > top) & (y0 < bottom)
+    is_tiny = ~shapely.is_missing(geometries) & ~(shapely.area(px) > MIN_AREA_PX)
     return is_polygon & touches & ~is_tiny, is_tiny
 
 

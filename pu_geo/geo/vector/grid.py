@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from itertools import compress
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo.raster.placement import area_of
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES
+from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.footprints import ground_area
 from pu_geo.records import FootprintTable, Grid, Scene
 
@@ -23,6 +25,8 @@ _EDGE_PX = 0.01  # a cell may stick out of the scenes by less: rounding of coord
 
 def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> FootprintTable:
     """Cover the post scenes with squares, from north to south, then west to east; only whole squares inside them count.
+
+    Of several sites, one after the other, each in its own system; ids of one that is not the project's name its site.
 
     Edges are whole multiples of the size in metres of the project grid, as in `areas.grid_cells`. In a system of metres such
     as UTM a cell so keeps its id and its outline when scenes are added later. Id 30mN8000E1000 begins 8000 cells north and
@@ -37,20 +41,18 @@ def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> Footp
     Raises:
         FootprintError: kind "size" if squares of this size cannot be judged, are too many, or none lies inside.
     """
-    _check_size(grid, size_m)
-    side = size_m / np.array([grid.x_unit_m, grid.y_unit_m])
-    a, _, c, _, e, f = grid.transform
-    x0, y0 = np.floor(np.array([c, f + e * grid.height]) / side).astype(np.int64)
-    x1, y1 = np.ceil(np.array([c + a * grid.width, f]) / side).astype(np.int64)
-    rows, cols = np.arange(y1 - 1, y0 - 1, -1), np.arange(x0, x1)
-    north, east = (index.ravel() for index in np.meshgrid(rows, cols, indexing="ij"))
-    ids, boxes = squares(north, east, size_m, grid)
     if not post_scenes:
         raise ImageryError("There is no post scene to lay a grid over.", "Add a post scene.", kind="empty")
-    margin = _EDGE_PX * grid.transform[0]  # so that no slit is left between scenes that adjoin
-    covered = area_of(post_scenes, grid.crs, margin)
-    shapely.prepare(covered)
-    inside = np.asarray(shapely.contains(covered, boxes))
+    _check_size(grid, size_m)
+    found = [_squares_in(site, [one for one in post_scenes if one.scene_id in site.scenes], size_m) for site in grid.parts]
+    ids, inside = list[str](), np.concatenate([one[2] for one in found])
+    for (own, _, _), site in zip(found, grid.parts, strict=True):
+        ids += own if site.crs == grid.crs else [f"{one} {site.name}" for one in own]
+    moved = [
+        shapely.transform(one[1], partial(systems.to_project, source=site.crs, grid=grid))
+        for one, site in zip(found, grid.parts, strict=True)
+    ]
+    boxes = np.concatenate(moved)
     if not inside.any():
         problem = f"No square of {size_m:g} m lies whole inside the post scenes."
         raise FootprintError(problem, "Choose a smaller size.", kind="size")
@@ -69,6 +71,22 @@ def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> Footp
     )
 
 
+def _squares_in(
+    site: Grid, scenes: Sequence[Scene], size_m: float
+) -> tuple[list[str], NDArray[np.object_], NDArray[np.bool_]]:  # fmt: skip
+    """Return ids and outlines of the squares of one site in its own system, and which lie whole inside its scenes."""
+    side = size_m / np.array([site.x_unit_m, site.y_unit_m])
+    a, _, c, _, e, f = site.transform
+    x0, y0 = np.floor(np.array([c, f + e * site.height]) / side).astype(np.int64)
+    x1, y1 = np.ceil(np.array([c + a * site.width, f]) / side).astype(np.int64)
+    rows, cols = np.arange(y1 - 1, y0 - 1, -1), np.arange(x0, x1)
+    north, east = (index.ravel() for index in np.meshgrid(rows, cols, indexing="ij"))
+    ids, boxes = squares(north, east, size_m, site)
+    covered = area_of(scenes, site.crs, _EDGE_PX * a)  # so that no slit is left between scenes that adjoin
+    shapely.prepare(covered)
+    return ids, boxes, np.asarray(shapely.contains(covered, boxes))
+
+
 def squares(
     north: NDArray[np.int64], east: NDArray[np.int64], size_m: float, grid: Grid
 ) -> tuple[list[str], NDArray[np.object_]]:
@@ -80,11 +98,12 @@ def squares(
 
 def _check_size(grid: Grid, size_m: float) -> None:
     """Refuse sizes at which a square shows nothing, or there would be too many of them."""
-    smallest = MIN_CELL_PX * grid.gsd_m
-    area_m2 = grid.width * grid.height * grid.gsd_m**2
+    gsd_m = max(site.gsd_m for site in grid.parts)
+    smallest = MIN_CELL_PX * gsd_m
+    area_m2 = sum(site.width * site.height * site.gsd_m**2 for site in grid.parts)
     if not (math.isfinite(size_m) and size_m >= smallest):
         raise FootprintError(
-            f"Squares of {size_m:g} m are too small to judge in pixels of {grid.gsd_m:.3g} m; "
+            f"Squares of {size_m:g} m are too small to judge in pixels of {gsd_m:.3g} m; "
             f"they need {MIN_CELL_PX} pixels, {smallest:.3g} m.",
             "Choose about the size of a house with its yard, such as 30 m.",
             kind="size",

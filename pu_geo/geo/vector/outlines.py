@@ -17,6 +17,7 @@ import orjson
 import shapely
 from numpy.typing import NDArray
 
+from pu_geo.geo.vector.sites import in_px
 from pu_geo.records import Grid
 
 SIMPLIFY_PX, ROUND_DECIMALS = 0.3, 1
@@ -50,8 +51,8 @@ def outlines_px(wkb: Sequence[bytes], grid: Grid) -> MapOutlines:
         wkb: polygons or multipolygons in the project CRS, [N]; none is empty.
     """
     polygons = shapely.from_wkb(np.array(list(wkb), dtype=object))
-    in_px = shapely.simplify(shapely.transform(polygons, grid.to_px), SIMPLIFY_PX)
-    parts, of_building = shapely.get_parts(in_px, return_index=True)
+    placed = shapely.simplify(in_px(polygons, grid), SIMPLIFY_PX)
+    parts, of_building = shapely.get_parts(placed, return_index=True)
     rings, of_part = shapely.get_rings(parts, return_index=True)
     closed = shapely.get_num_coordinates(rings)
     is_last = np.zeros(closed.sum(), np.bool_)

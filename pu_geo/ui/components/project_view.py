@@ -11,7 +11,7 @@ import streamlit as st
 from pu_geo.answers import labeling, presence, ranking
 from pu_geo.lifecycle import projects
 from pu_geo.records import Grid
-from pu_geo.scenes import image_quality, preparation
+from pu_geo.scenes import image_quality, preparation, sites
 from pu_geo.scenes.image_quality import ImageQuality
 from pu_geo.store.layout import Layout
 from pu_geo.store.queues import StoredQueue
@@ -92,7 +92,7 @@ def project_view(
         "panes": list(panes),
         "mode": "view" if event is None else "label",
         "grid": [grid.width, grid.height],
-        "gsd_m": grid.gsd_m,
+        "sites": sites.for_browser(grid),
         "layers": overview.layers,
         "named": [
             {**each, "missing": encode_places(positions[one] for one in each["missing"] if one in positions)}
@@ -114,7 +114,6 @@ def project_view(
         if conflicts is None
         else encode_places(positions[each] for each in conflicts if each in positions),
         "seen": encode_image_quality(image_quality.image_quality(layout, run_id), positions, grid),
-        "lonlat": preparation.lonlat_nodes(grid),
         "scatter": None,
     }
     if scatter:
@@ -168,13 +167,12 @@ def encode_image_quality(quality: ImageQuality, positions: Mapping[str, int], gr
 
     Returns:
         {"reasons": {reason: positions as differences in base 36}; "candidates": the same for buildings without a reason;
-        "shifts": {"v": names them, "m_per_px": [metres to the east per column, to the north per row]}, None if not aligned}
+        "shifts": {"v": names them, "m_per_px": [[metres to the east per column, to the north per row]
+        of each site]}, None if not aligned}
     """
     others = {building: why for building, why in quality.candidates.items() if building not in quality.reasons}
-    a, _, _, _, e, _ = grid.transform
-    metres = [a * grid.x_unit_m, e * grid.y_unit_m]
     return {
         "reasons": encode_groups(quality.reasons, positions),
         "candidates": encode_groups(others, positions),
-        "shifts": None if quality.shifts is None else {"v": quality.shifts, "m_per_px": metres},
+        "shifts": None if quality.shifts is None else {"v": quality.shifts, "m_per_px": grid.m_per_px.tolist()},
     }

@@ -11,7 +11,7 @@ from rasterio.transform import Affine
 
 from pu_geo.errors import JobCancelled
 from pu_geo.geo import alignment
-from pu_geo.geo.alignment import Shifts, estimate_shifts, metres_per_px
+from pu_geo.geo.alignment import Shifts, estimate_shifts
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
 from pu_geo.records import Grid, Scene
@@ -104,7 +104,7 @@ def test_the_sign_is_that_by_which_pre_must_move_and_north_counts_up(make_scene:
     post = make_scene("post", picture)
     found = align(make_scene("pre", picture, shifted, role="pre"), post, boxes)
     np.testing.assert_allclose(np.median([found.dx_px, found.dy_px], axis=1), [6, -4], atol=0.2)
-    np.testing.assert_allclose(metres_per_px(project_grid([post])) * found.scene_px, [3, 2], atol=0.1)
+    np.testing.assert_allclose(project_grid([post]).m_per_px[0] * found.scene_px, [3, 2], atol=0.1)
     assert np.median(found.quality) > 0.9
     assert not found.is_mended.any()
     assert len(align(post, post, boxes[:0]).dx_px) == 0
@@ -184,9 +184,9 @@ def test_a_very_small_scene_and_a_building_beyond_it_do_no_harm(measured: Measur
 
 def test_units_windows_and_borders_of_the_search() -> None:
     a, b, c, d, e, f = NORTH_UP[:6]
-    np.testing.assert_allclose(metres_per_px(Grid("EPSG:32633", "", (a, b, c, d, e, f), 9, 9, 0.5)), [0.5, -0.5])
+    np.testing.assert_allclose(Grid("EPSG:32633", "", (a, b, c, d, e, f), 9, 9, 0.5).m_per_px[0], [0.5, -0.5])
     degrees = Grid("EPSG:4326", "", (1e-5, 0, 10, 0, -1e-5, 60), 9, 9, 0.79, 55_800.0, 111_400.0)
-    np.testing.assert_allclose(metres_per_px(degrees), [0.558, -1.114])
+    np.testing.assert_allclose(degrees.m_per_px[0], [0.558, -1.114])
     assert scene_pair.FARTHEST_M == alignment.FAR_REACH_M  # what the imagery page says of the search
     sizes = alignment._window_sizes(np.array([0.0, 20, 60, 5000]), 6)
     assert sizes[0] == sizes[1] == 96

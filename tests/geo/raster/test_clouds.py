@@ -1,6 +1,7 @@
 """Thick clouds are found, and nothing that only looks like one."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -12,7 +13,7 @@ from geo_parts import joined
 from pu_geo.geo.raster import clouds
 from pu_geo.geo.raster.clouds import CloudCells, Usual, cloud_cells, darkness, least_veil, may_be_veiled, usual_rise, veil
 from pu_geo.geo.raster.quicklooks import build_pyramid
-from pu_geo.records import Scene
+from pu_geo.records import Grid, Scene
 
 SIDE, GSD_M = 1024, 0.5  # 512 m; a cell of 8 m is 16 pixels
 MIDDLE = (512.0, 512.0)
@@ -26,7 +27,7 @@ def look(make_scene: Make, tmp_path: Path) -> Look:
         data = picture if valid is None else np.where(valid[..., None], picture, 0)
         with joined(make_scene("post", data.transpose(2, 0, 1), nodata=None if valid is None else 0)) as mosaic:
             build_pyramid(mosaic, tmp_path / "tiles")
-        found = cloud_cells(tmp_path / "tiles", GSD_M)
+        found = cloud_cells(tmp_path / "tiles", mosaic.grid)
         assert found is not None
         return found
 
@@ -48,8 +49,9 @@ def test_a_thick_cloud_is_found_where_it_is_thick_and_nowhere_else(look: Look, t
     assert not look(under_clouds(town(SIDE), disc(SIDE, MIDDLE, 300, 60, 0.7))).is_cloud.any()
     assert not look(town(SIDE, 1, white_roofs=0.8)).is_cloud.any()
     look(town(SIDE))
-    assert cloud_cells(tmp_path / "tiles", clouds.COARSEST_M + 0.1) is None
-    assert cloud_cells(tmp_path / "nowhere", GSD_M) is None
+    grid = Grid("EPSG:32633", "", (GSD_M, 0.0, 0.0, 0.0, -GSD_M, 0.0), SIDE, SIDE, GSD_M)
+    assert cloud_cells(tmp_path / "tiles", replace(grid, gsd_m=clouds.COARSEST_M + 0.1)) is None
+    assert cloud_cells(tmp_path / "nowhere", grid) is None
 
 
 @pytest.mark.parametrize(("width_m", "height_m", "turned"), [(60, 60, 0), (250, 180, 40)])

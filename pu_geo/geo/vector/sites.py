@@ -1,0 +1,84 @@
+"""The sites of an event: which of them a place belongs to, and where it lies in the pixels of the project.
+
+Each site has a grid of its own in a coordinate system of its own; outlines and places are stored in that of the project.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import shapely
+from numpy.typing import NDArray
+
+from pu_geo.geo.vector import crs as systems
+from pu_geo.records import Grid
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_BEYOND_PX = 512  # what lies further from its site has no pixel there, which another site could have
+_DECIMALS = 6  # of pixels, where coordinates went from one system to another and back
+
+
+def site_of(xy: Floats, grid: Grid) -> Ints:
+    """Return the number of the site that places belong to, int64 [N]: one deepest inside whose post scenes they lie, or
+    the nearest.
+
+    Args:
+        xy: float64 [N, 2], project CRS.
+    """
+    found, nearest = np.zeros(len(xy), np.int64), np.full(len(xy), np.inf)
+    for k, site in enumerate(grid.sites):
+        px = _own_px(xy, grid, site)
+        for box in np.array(site.boxes):
+            off = np.maximum(box[:2] - px, px - box[2:]).max(axis=1) * site.gsd_m
+            is_nearer = off < nearest  # never of what has no place there
+            found[is_nearer], nearest[is_nearer] = k, off[is_nearer]
+    return found
+
+
+def to_px(xy: Floats, grid: Grid, of: Ints | None = None) -> Floats:
+    """Turn places into (column, row) in the pixels of the project, float64 [N, 2].
+
+    Args:
+        xy: float64 [N, 2], project CRS.
+        of: int64 [N], their sites; as `site_of` says if None.
+    """
+    if not grid.sites:
+        return grid.to_px(xy)
+    of = site_of(xy, grid) if of is None else of
+    px = np.full(xy.shape, np.nan)
+    for k in np.unique(of).tolist():
+        px[of == k] = _own_px(xy[of == k], grid, grid.sites[k]) + [0, grid.sites[k].row]
+    return px
+
+
+def in_px(shapes: NDArray[np.object_], grid: Grid) -> NDArray[np.object_]:
+    """Return shapes of the project CRS in the pixels of the project; all of a shape is in the pixels of one site.
+
+    A shape far beyond its site lies to the right of all sites, where there is no imagery.
+    """
+    if not grid.sites:
+        return np.asarray(shapely.transform(shapes, grid.to_px))
+    found = np.array(shapes, dtype=object)
+    of = sites_of(found, grid)
+    for k in np.unique(of).tolist():
+        site, rows = grid.sites[k], np.flatnonzero(of == k)
+        own = shapely.transform(found[rows], lambda xy, site=site: _own_px(xy, grid, site))
+        x0, y0, x1, y1 = shapely.bounds(own).T
+        is_near = (x1 > -_BEYOND_PX) & (y1 > -_BEYOND_PX) & (x0 < site.width + _BEYOND_PX) & (y0 < site.height + _BEYOND_PX)
+        away = np.where(is_near, 0.0, grid.width + _BEYOND_PX + np.maximum(-x0, 0))
+        xy, of_shape = shapely.get_coordinates(own, return_index=True)
+        found[rows] = shapely.set_coordinates(own, xy + np.stack([away, np.full(len(away), site.row)], axis=1)[of_shape])
+    return found
+
+
+def sites_of(shapes: NDArray[np.object_], grid: Grid) -> Ints:
+    """Return the number of the site that each shape of the project CRS belongs to, int64 [N], by the middle of its box."""
+    bounds = shapely.bounds(shapes).reshape(-1, 4)
+    return site_of((bounds[:, :2] + bounds[:, 2:]) / 2, grid)
+
+
+def _own_px(xy: Floats, grid: Grid, site: Grid) -> Floats:
+    """Return places of the project CRS in pixels of a site, float64 [N, 2]."""
+    px = site.to_px(systems.to_project(xy, grid.crs, site))
+    return px if site.crs == grid.crs else np.round(px, _DECIMALS)

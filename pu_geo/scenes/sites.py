@@ -1,0 +1,99 @@
+"""The sites of an event: what each of them has and lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from pu_geo.geo.raster.placement import sites_under
+from pu_geo.geo.vector.crs import lonlat_nodes
+from pu_geo.records import Grid, Scene
+from pu_geo.store import contents, store
+from pu_geo.store.layout import Layout
+from pu_geo.wording import plural
+
+
+@dataclass(frozen=True)
+class Site:
+    """One site of an event.
+
+    Attributes:
+        grid: its own.
+        pre, post: ids of the scenes that show it.
+        n_buildings: how many belong to it.
+    """
+
+    grid: Grid
+    pre: Sequence[str]
+    post: Sequence[str]
+    n_buildings: int
+
+    @property
+    def name(self) -> str:
+        return self.grid.name
+
+    @property
+    def lacks(self) -> str:
+        """What is missing in it, in a clause; "" if nothing is."""
+        lacking = [
+            words for words, n in (("no pre-event scene", len(self.pre)), ("no buildings", self.n_buildings)) if not n
+        ]
+        return " and ".join(lacking)
+
+    @property
+    def words(self) -> str:
+        """What it has, in one line."""
+        scenes = f"{len(self.post)} post and {plural(len(self.pre), 'pre scene')}"
+        size = f"{self.grid.width} x {self.grid.height} px of {self.grid.gsd_m:.3g} m"
+        lacks = f"; {self.lacks}" if self.lacks else ""
+        return f"{self.name}: {scenes}, {plural(self.n_buildings, 'building')}, {size}{lacks}"
+
+
+def sites(layout: Layout) -> list[Site]:
+    """Return the sites of an event in their order; none before there is a post scene."""
+    with store.connect(layout) as db:
+        grid = contents.any_grid(db)
+        if grid is None:
+            return []
+        scenes, of = contents.scenes(db), contents.sites(db)
+    pre = _pre_of(tuple(scene for scene in scenes if scene.role == "pre"), grid)
+    n = np.bincount(of, minlength=len(grid.parts)).tolist()
+    return [Site(one, pre[k], one.scenes, n[k]) for k, one in enumerate(grid.parts)]
+
+
+@lru_cache(maxsize=16)
+def _pre_of(scenes: tuple[Scene, ...], grid: Grid) -> list[list[str]]:
+    """Return ids of the scenes that show a part of each site."""
+    rows = {scene.scene_id: {site.name for site in sites_under(scene, grid)} for scene in scenes}
+    return [[one for one, names in rows.items() if site.name in names] for site in grid.parts]
+
+
+def lacking_words(found: Collection[Site]) -> list[str]:
+    """Return what is missing in how many of several sites, in sentences."""
+    counts = {
+        "no pre-event scene": sum(not site.pre for site in found),
+        "no buildings": sum(not site.n_buildings for site in found),
+    }
+    return [f"{n} of {len(found)} sites have {what}." for what, n in counts.items() if n > 0 and len(found) > 1]
+
+
+@lru_cache(maxsize=16)
+def for_browser(grid: Grid) -> list[dict[str, object]]:
+    """Return the sites as the map takes them, from top to bottom.
+
+    Returns:
+        {"name", "box": column, row, right and bottom in pixels of the project, "gsd_m", "lonlat": longitude and latitude of
+        n x n places spread over it, {"n", "lon", "lat"} row by row in degrees; None for a project without a place}
+    """
+    found: list[dict[str, object]] = []
+    for site in grid.parts:
+        nodes, lonlat = lonlat_nodes(site), None
+        if nodes is not None:
+            lon, lat = np.round(nodes.reshape(-1, 2).T, 8).tolist()
+            lonlat = {"n": len(nodes), "lon": lon, "lat": lat}
+        box = [0, site.row, site.width, site.row + site.height]
+        found.append({"name": site.name, "box": box, "gsd_m": site.gsd_m, "lonlat": lonlat})
+    return found
