@@ -242,8 +242,8 @@ class Grid:
         scenes: ids of its post scenes.
         boxes: what each of them covers: column, row, right and bottom in its pixels.
         row: of a site, its first row in the pixels of the project.
-        sites: grids of the sites of an event in several places, from top to bottom; none where all lie on one grid. Width and
-            height span all of them; transform and pixel size are those of the first.
+        sites: grids of the sites of an event in several places, from top to bottom; none where all lie on one grid. Width
+            and height span all of them; transform and pixel size are those of the first.
     """
 
     crs: str

@@ -55,10 +55,8 @@ def list_sites(
     if what or name:
         run_job(layout, PutInSite(what or [], name), as_json)
     found = sites.sites(layout)
-    facts = [
-        {"name": one.name, "pre": one.pre, "post": one.post, "n_buildings": one.n_buildings, "lacks": one.lacks}
-        for one in found
-    ]
+    names = ("name", "pre", "post", "n_buildings", "lacks")
+    facts = [{each: getattr(one, each) for each in names} for one in found]
     words = [*(f"{one.words} ({', '.join(one.post)})" for one in found), *sites.lacking_words(found)]
     show({"sites": facts}, "\n".join(words) or "There is no post-event scene yet, so there is no site.", as_json)
 

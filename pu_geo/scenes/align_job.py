@@ -19,8 +19,8 @@ def align(job: Job) -> dict[str, object]:
     """Estimate the shifts and store them; chips cut from now on are moved by them.
 
     Returns:
-        {"shifts": of the scene pair, {name of the site: [metres to the east and north that pre must move]}; "n"; "n_mended": settled
-        by neighbors; "n_failed": could not be aligned, though both dates show them; "n_outside": one date does not show
+        {"shifts": of the scene pair, {name of the site: [metres to the east and north that pre must move]}; "n";
+        "n_mended": settled by neighbors; "n_failed": could not be aligned, though both dates show them; "n_outside": one date does not show
         them; "quality": median over those that both dates show, 0..1}
 
     Raises:

@@ -18,7 +18,7 @@ from pu_geo.scenes import scene_files, scene_pair
 from pu_geo.scenes.footprints_job import store_footprints
 from pu_geo.store import contents, store
 from pu_geo.store.job import Job, Part
-from pu_geo.store.layout import write_json
+from pu_geo.store.layout import Layout, write_json
 from pu_geo.wording import listed
 
 _MOST_NOTES = 5
@@ -41,8 +41,9 @@ def add_scenes(
         like: other scenes that tell how files are read which do not say so themselves, after those that are here.
 
     Returns:
-        {"added": ids, "width", "height", "gsd_m", "crs", "sites": names, "is_local": whether the project has no place on the Earth,
-        "pre_share": share of the post scenes' pixels that pre scenes show or None, "notes": which files were here already}
+        {"added": ids, "width", "height", "gsd_m", "crs", "sites": names, "is_local": whether the project has no place on the
+        Earth, "pre_share": share of the post scenes' pixels that pre scenes show or None, "notes": which files were here
+        already}
 
     Raises:
         ImageryError: if a file cannot be used, pre and post do not overlap, or the file of a scene that is here already is

@@ -53,23 +53,19 @@ def put_in_site(job: Job, *, what: Sequence[str], name: str) -> dict[str, object
 def _divided(grid: Grid, what: Sequence[str], name: str) -> Grid:
     """Return a grid whose sites have the scenes that a person wants, for `project_grid` to start from."""
     of_name = {site.name: set(site.scenes) for site in grid.parts}
-    every = set().union(*of_name.values())
+    every = set[str]().union(*of_name.values())
     if unknown := [one for one in what if one not in of_name and one not in every]:
         raise ProjectError(
             f"There is no site or post-event scene {listed(unknown)}; the sites are {listed(list(of_name))}.",
             "`pu-geo sites` lists sites and their scenes.",
         )
-    moved = set().union(*(of_name.get(one, {one}) for one in what))
-    sites = [
-        replace(
-            site,
-            scenes=tuple(one for one in site.scenes if one not in moved),
-            is_named=bool(moved & set(site.scenes)) or site.is_named,
-        )
-        for site in grid.parts
-        if site.name != name
+    moved = set[str]().union(*(of_name.get(one, {one}) for one in what))
+    mine = replace(grid.parts[0], name=name, scenes=tuple(moved | of_name.get(name, set())), is_named=True)
+    others = [site for site in grid.parts if site.name != name and not moved.issuperset(site.scenes)]
+    left = [
+        replace(site, scenes=tuple(one for one in site.scenes if one not in moved), is_named=True)
+        if moved.intersection(site.scenes)
+        else site
+        for site in others
     ]
-    mine = tuple(moved | of_name.get(name, set()))
-    return replace(
-        grid, sites=(replace(grid.parts[0], name=name, scenes=mine, is_named=True), *(one for one in sites if one.scenes))
-    )
+    return replace(grid, sites=(mine, *left))

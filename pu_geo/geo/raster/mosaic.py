@@ -184,7 +184,7 @@ class Mosaic:
         own = np.array([0, site.row, site.width, site.row + site.height])
         within = own if self.within is None else np.array(self.within)
         span = np.maximum(own[:2], within[:2]), np.minimum(own[2:], within[2:])
-        low, high = _touched(scene, site) + [0, site.row]
+        low, high = _touched(scene, site) + np.array([0, site.row])
         return bool((low < span[1]).all() and (high > span[0]).all())
 
     @cached_property

@@ -123,10 +123,10 @@ def _sites(scenes: Sequence[Scene], former: Grid | None) -> list[tuple[str, list
 
 
 def _lonlat_boxes(scenes: Sequence[Scene]) -> NDArray[np.float64]:
-    """Return the box of each scene in degrees, west, south, east and north, float64 [N, 4], without a jump at 180 degrees."""
+    """Return the box of each scene in degrees, west, south, east and north, float64 [N, 4], and no jump at 180 degrees."""
     if systems.is_local(scenes[0].crs):
         return np.zeros((len(scenes), 4))
-    found = []
+    found: list[list[float]] = []
     for scene in scenes:
         lonlat = systems.to_lonlat(border_in(scene, scene.crs), scene.crs)
         lonlat[:, 0] = systems.near_longitude(lonlat[:, 0], found[0][0] if found else lonlat[0, 0])
@@ -263,7 +263,7 @@ def area_px(scenes: Sequence[Scene], grid: Grid) -> shapely.Geometry:
         return shapely.transform(area_of(scenes, grid.crs), grid.to_px)
     margin, found = GAP_PX / 2, []
     for site in grid.sites:
-        placed = shapely.transform(area_of(scenes, site.crs), lambda xy, site=site: site.to_px(xy) + [0, site.row])
+        placed = shapely.transform(area_of(scenes, site.crs), lambda xy, site=site: site.to_px(xy) + np.array([0, site.row]))
         own = shapely.box(-margin, site.row - margin, site.width + margin, site.row + site.height + margin)
         found.append(shapely.intersection(placed, own))
     return shapely.union_all(found)

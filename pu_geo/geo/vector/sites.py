@@ -48,7 +48,7 @@ def to_px(xy: Floats, grid: Grid, of: Ints | None = None) -> Floats:
     of = site_of(xy, grid) if of is None else of
     px = np.full(xy.shape, np.nan)
     for k in np.unique(of).tolist():
-        px[of == k] = _own_px(xy[of == k], grid, grid.sites[k]) + [0, grid.sites[k].row]
+        px[of == k] = _own_px(xy[of == k], grid, grid.sites[k]) + np.array([0, grid.sites[k].row])
     return px
 
 
