@@ -20,8 +20,8 @@ def align(job: Job) -> dict[str, object]:
 
     Returns:
         {"shifts": of the scene pair, {name of the site: [metres to the east and north that pre must move]}; "n";
-        "n_mended": settled by neighbors; "n_failed": could not be aligned, though both dates show them; "n_outside": one date does not show
-        them; "quality": median over those that both dates show, 0..1}
+        "n_mended": settled by neighbors; "n_failed": could not be aligned, though both dates show them; "n_outside": one
+        date does not show them; "quality": median over those that both dates show, 0..1}
 
     Raises:
         ImageryError: if there is no pre scene, or a scene's file is missing or changed.
