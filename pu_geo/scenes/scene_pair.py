@@ -297,7 +297,7 @@ def repairs(scenes: Sequence[Scene], grid: Grid | None) -> dict[str, str]:
 
 def _repair(scene: Scene, grid: Grid | None) -> list[str]:
     done = []
-    grid = None if grid is None else next(iter(sites_under(scene, grid)), grid.parts[0])
+    grid = next(iter(sites_under(scene, grid)), grid.parts[0]) if grid is not None and grid.sites else grid
     if grid is not None and scene.crs != grid.crs:
         done.append(f"reprojected from {short_crs(scene.crs)} to {short_crs(grid.crs)}")
     if grid is not None and abs(scene.gsd_m / grid.gsd_m - 1) > _SAME:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.records import Scene, scene_fingerprint
+from pu_geo.records import FIRST_SITE, Scene, scene_fingerprint
 from pu_geo.store.layout import Layout, reading, write_arrays
 
 
@@ -35,7 +35,7 @@ class Alignment:
     has_data: NDArray[np.bool_]
     is_mended: NDArray[np.bool_]
     scene_m: NDArray[np.float64]
-    sites: Sequence[str]
+    sites: Sequence[str] = (FIRST_SITE,)
 
     @property
     def is_misaligned(self) -> NDArray[np.bool_]:

@@ -68,7 +68,7 @@ def pictures(layout: Layout, chip_set: object) -> Picture:
 
 def test_it_reports_and_stores_metres_to_the_east_and_north(moved: Layout) -> None:
     assert align(job_of(moved)) == {
-        "dx_m": pytest.approx(4, abs=0.1), "dy_m": pytest.approx(3, abs=0.1), "n": N, "n_mended": 0, "n_failed": 0,
+        "shifts": {"Site 1": pytest.approx([4, 3], abs=0.1)}, "n": N, "n_mended": 0, "n_failed": 0,
         "n_outside": 0, "quality": pytest.approx(0.95, abs=0.06),
     }  # fmt: skip
     found = stored(moved)

@@ -34,7 +34,7 @@ def align(
     has_data = np.arange(N) < n_shown
     dx, quality = np.broadcast_to(dx, N).astype(float), np.broadcast_to(quality, N).astype(float)
     ids = [f"b{i}" for i in range(N)]
-    found = Alignment(ids, dx, np.zeros(N), quality, has_data, np.zeros(N, bool), np.array([scene_m, -scene_m / 3]))
+    found = Alignment(ids, dx, np.zeros(N), quality, has_data, np.zeros(N, bool), np.array([[scene_m, -scene_m / 3]]))
     with store.connect(layout) as db:
         alignment.save(layout, found, contents.scenes(db))
 
@@ -154,7 +154,7 @@ def measure(layout: Layout, *, failed: int = 7, outside: int = 8) -> None:
     quality = np.full(N, 0.9)
     quality[[failed, outside]] = 0
     dx, dy, none = np.linspace(0, 1.9, N), np.full(N, -2.5), np.zeros(N, dtype=bool)
-    found = Alignment(IDS, dx, dy, quality, np.arange(N) != outside, none, np.array([1.0, -2.5]))
+    found = Alignment(IDS, dx, dy, quality, np.arange(N) != outside, none, np.array([[1.0, -2.5]]))
     with store.connect(layout) as db:
         alignment.save(layout, found, contents.scenes(db))
 

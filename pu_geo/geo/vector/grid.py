@@ -44,15 +44,8 @@ def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> Footp
     if not post_scenes:
         raise ImageryError("There is no post scene to lay a grid over.", "Add a post scene.", kind="empty")
     _check_size(grid, size_m)
-    found = [_squares_in(site, [one for one in post_scenes if one.scene_id in site.scenes], size_m) for site in grid.parts]
-    ids, inside = list[str](), np.concatenate([one[2] for one in found])
-    for (own, _, _), site in zip(found, grid.parts, strict=True):
-        ids += own if site.crs == grid.crs else [f"{one} {site.name}" for one in own]
-    moved = [
-        shapely.transform(one[1], partial(systems.to_project, source=site.crs, grid=grid))
-        for one, site in zip(found, grid.parts, strict=True)
-    ]
-    boxes = np.concatenate(moved)
+    of_places = _squares_of_sites if grid.sites else _squares_in
+    ids, boxes, inside = of_places(grid, post_scenes, size_m)
     if not inside.any():
         problem = f"No square of {size_m:g} m lies whole inside the post scenes."
         raise FootprintError(problem, "Choose a smaller size.", kind="size")
@@ -69,6 +62,20 @@ def grid_table(grid: Grid, post_scenes: Sequence[Scene], size_m: float) -> Footp
         notes=(f"{n_out} squares at the border reach out of the post scenes and were left out.",) if n_out else (),
         dropped={OUTSIDE_SCENES: n_out} if n_out else {},
     )
+
+
+def _squares_of_sites(
+    grid: Grid, post_scenes: Sequence[Scene], size_m: float
+) -> tuple[list[str], NDArray[np.object_], NDArray[np.bool_]]:  # fmt: skip
+    """Do what `_squares_in` does with each site; outlines in the project CRS."""
+    ids, boxes, inside = list[str](), [], []
+    for site in grid.sites:
+        scenes = [scene for scene in post_scenes if scene.scene_id in site.scenes]
+        own, squares_there, is_inside = _squares_in(site, scenes, size_m)
+        ids += own if site.crs == grid.crs else [f"{one} {site.name}" for one in own]
+        boxes.append(shapely.transform(squares_there, partial(systems.to_project, source=site.crs, grid=grid)))
+        inside.append(is_inside)
+    return ids, np.concatenate(boxes), np.concatenate(inside)
 
 
 def _squares_in(

@@ -22,7 +22,7 @@ from pu_geo.geo.ground import read_level
 from pu_geo.geo.raster import mosaic as mosaics
 from pu_geo.geo.raster import quicklooks
 from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import MAX_SIDE_PX, check_overlap, project_grid, shares_outside
+from pu_geo.geo.raster.placement import check_overlap, project_grid, shares_outside
 from pu_geo.geo.raster.quicklooks import NO_DATA_GREY, build_pyramid
 from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.scene_state import ends_sha256
@@ -325,15 +325,6 @@ def test_grid_in_degrees_knows_its_metres(make_scene: Make) -> None:
     grid = project_grid([make_scene("d", pattern(32, 32), Affine(1e-5, 0, 15.0, 0, -1e-5, 41.5), "EPSG:4326")])
     assert grid.y_unit_m == pytest.approx(111_070, rel=1e-3)
     assert grid.x_unit_m == pytest.approx(111_320 * np.cos(np.deg2rad(41.5)), rel=3e-3)
-
-
-@pytest.mark.parametrize(("east_px", "south_px"), [(120_000, 120_000), (MAX_SIDE_PX, 0)])
-def test_scenes_on_two_continents_are_refused(make_scene: Make, east_px: int, south_px: int) -> None:
-    near = make_scene("near", pattern(32, 32))
-    far = replace(near, transform=(0.5, 0.0, ORIGIN[0] + east_px / 2, 0.0, -0.5, ORIGIN[1] - south_px / 2))
-    with pytest.raises(ImageryError) as refused:
-        project_grid([near, far])
-    assert refused.value.kind == "size"
 
 
 def test_overlap_is_a_share_of_the_post_scenes_or_refused_with_the_distance(make_scene: Make) -> None:
