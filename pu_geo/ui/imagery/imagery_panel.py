@@ -17,9 +17,9 @@ import streamlit as st
 from pu_geo import jobs
 from pu_geo.jobs import JobView, tasks
 from pu_geo.lifecycle import projects, removing
-from pu_geo.records import Scene
-from pu_geo.scenes import features, layers, preparation, scene_files, scene_pair
-from pu_geo.scenes.actions import AddAoi, AddFootprints, AddGrid, AddLayer, AddScenes, AddXbd, Align, Chip, Relink
+from pu_geo.records import Grid, Scene
+from pu_geo.scenes import features, layers, preparation, scene_files, scene_pair, sites
+from pu_geo.scenes.actions import AddAoi, AddFootprints, AddGrid, AddLayer, AddScenes, AddXbd, Align, Chip, PutInSite, Relink
 from pu_geo.scenes.features import FeatureSets
 from pu_geo.scenes.preparation import Outlines, Overview
 from pu_geo.scenes.scene_files import LostFiles
@@ -275,8 +275,24 @@ def _scene_table(layout: Layout, overview: Overview, is_running: bool) -> None:
         on_change=frame.does(partial(_change_dates, layout, key, list(days))),
     )  # fmt: skip
     _repairs(overview)
+    if sum(scene.role == "post" for scene in overview.scenes) > 1 and st.toggle(texts.CHANGE_SITES, key="change-sites"):
+        _change_sites(layout, is_running)
     if st.toggle(texts.REMOVE_OR_REPLACE, key="change-scenes"):
         _change(layout, "scene", [scene.scene_id for scene in overview.scenes], is_running)
+
+
+def _change_sites(layout: Layout, is_running: bool) -> None:
+    """Draw how a site gets a name, sites are joined, and one is divided."""
+    found = sites.sites(layout)
+    st.caption(texts.SITES_ABOUT)
+    left, right = st.columns(2)
+    what = left.multiselect(
+        texts.SITES_AND_SCENES,
+        [*(site.name for site in found), *(one for site in found for one in site.post)],
+        key="site-what",
+    )
+    right.text_input(texts.SITE_NAME, key="site-name", help=texts.SITE_NAME_HELP)
+    _button(texts.PUT_IN_SITE, "put-in-site", lambda: jobs.start(layout, PutInSite(what, _field("site-name"))), is_running)
 
 
 def _change(layout: Layout, kind: Kind, names: Sequence[str], is_running: bool) -> None:
@@ -472,17 +488,37 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
 
 
 def _pictures(layout: Layout, overview: Overview) -> None:
-    """Draw the first tile of each date, which holds the whole grid."""
-    found = [layer for layer in overview.layers if layer["name"] in texts.PICTURES]
-    figures = "".join(
-        f'<figure><div style="aspect-ratio: {layer["width"]} / {layer["height"]}">'
-        f'<img src="{PREFIX}/{projects.token_of(layout)}/tiles/{layer["name"]}/0/0/0.jpg" '
-        f'alt="{escape(texts.PICTURE.format(role=layer["name"]))}" style="width: {_width(layer):.2f}%"></div><figcaption>'
-        f"{texts.PICTURES[layer['name']]}</figcaption></figure>"
-        for layer in found
+    """Draw each date of each site; of several sites, with what each of them has and lacks."""
+    dates = [layer for layer in overview.layers if layer["name"] in texts.PICTURES]
+    if not dates or overview.grid is None:
+        return
+    found = sites.sites(layout)
+    place = f"{PREFIX}/{projects.token_of(layout)}/tiles"
+    drawn = [
+        f'<section><div class="pugeo-dates">{"".join(_picture(place, date, site.grid) for date in dates)}</div>'
+        f"{escape(site.words) if len(found) > 1 else ''}</section>"
+        for site in found
+    ]
+    st.html(f'{_FIGURES}<div class="pugeo-sites">{"".join(drawn)}</div>', width="content" if len(found) == 1 else "stretch")
+    for words in sites.lacking_words(found):
+        st.markdown(f":orange[:material/warning:] {words}")
+
+
+def _picture(place: str, date: Mapping[str, Any], site: Grid) -> str:
+    """Return one date of a site as HTML, of the coarsest map tiles that show it in some detail."""
+    side = date["tile_px"] * next((px for px in date["resolutions"] if px * date["tile_px"] < 2 * site.height), 1)
+    zoom = date["resolutions"].index(side // date["tile_px"])
+    images = "".join(
+        f'<img src="{place}/{date["name"]}/{zoom}/{x}/{y}.jpg" alt="" loading="lazy" style="left: '
+        f"{100 * x * side / site.width:.3f}%; top: {100 * (y * side - site.row) / site.height:.3f}%; width: "
+        f'{100 * side / site.width:.3f}%">'
+        for y in range(site.row // side, -(-(site.row + site.height) // side)) for x in range(-(-site.width // side))
+    )  # fmt: skip
+    return (
+        f'<figure><div role="img" aria-label="{escape(texts.PICTURE.format(role=date["name"], site=site.name))}" '
+        f'style="aspect-ratio: {site.width} / {site.height}">{images}</div>'
+        f"<figcaption>{texts.PICTURES[date['name']]}</figcaption></figure>"
     )
-    if figures:
-        st.html(_FIGURES + f'<div class="pugeo-dates">{figures}</div>', width="content")
 
 
 _WHOLE_HEADINGS = "<style>.st-key-pair-figures [data-testid='stMetricLabel'] * { white-space: normal; }</style>"
@@ -491,15 +527,12 @@ _WHOLE_HEADINGS = "<style>.st-key-pair-figures [data-testid='stMetricLabel'] * {
 _FIGURES = """<style>
 .pugeo-dates { display: flex; gap: 0.5rem; }
 .pugeo-dates figure { margin: 0; }
-.pugeo-dates div { height: 7rem; border-radius: 0.3rem; overflow: hidden; }
-.pugeo-dates img { display: block; max-width: none; }
+.pugeo-dates div { height: 7rem; border-radius: 0.3rem; overflow: hidden; position: relative; background: #666; }
+.pugeo-dates img { position: absolute; max-width: none; }
+.pugeo-sites { display: flex; flex-wrap: wrap; gap: 1rem; font-size: 0.8rem; }
+.pugeo-sites section { max-width: 22rem; }
 .pugeo-dates figcaption { font-size: 0.8rem; }
 </style>"""
-
-
-def _width(layer: Mapping[str, Any]) -> float:
-    """Return the width of the first tile in percent of the grid's: beyond that it is padding."""
-    return float(100 * layer["tile_px"] * 2 ** layer["max_zoom"] / layer["width"])
 
 
 # Footprints

@@ -49,6 +49,14 @@ ROLES = {"post": "post-event", "pre": "pre-event"}
 UPLOAD_SCENES = "Images, with their world files or labels"
 UPLOAD_LIMIT = "Up to {mb} MB each; they are copied into the project. Add larger files by path."
 ADD_UPLOADS = "Add these scenes"
+CHANGE_SITES = "Name, join or divide sites"
+SITES_ABOUT = (
+    "Scenes with less than 5 km between them are one site. Each site has a grid, a coordinate system and a map of its own."
+)
+SITES_AND_SCENES = "Sites, or post-event scenes"
+SITE_NAME = "become the site"
+SITE_NAME_HELP = "A new name, or that of a site that is here, which they join."
+PUT_IN_SITE = "Change sites"
 XBD_FOLDER = "Folder with images/ and labels/"
 XBD_FOLDER_EXAMPLE = "/data/xbd/train"
 XBD_NAMES = "Only names that start with"
@@ -208,7 +216,7 @@ FEATURES_COMMANDS = (
 )
 CHIP_SET = "Chips"
 REMOVE_CHIPS, REMOVE_FEATURES = "Remove these chips", "Remove these features"
-PICTURE = "The {role}-event imagery"
+PICTURE = "The {role}-event imagery of {site}"
 PICTURES = {"pre": "Pre-event", "post": "Post-event"}
 
 
