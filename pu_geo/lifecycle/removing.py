@@ -20,6 +20,7 @@ from pu_geo import jobs
 from pu_geo.errors import JobError, ProjectError, PuGeoError
 from pu_geo.records import Scene
 from pu_geo.scenes import layers
+from pu_geo.scenes.sites import sites
 from pu_geo.store import (
     aoi,
     checks,
@@ -282,6 +283,11 @@ def _scene(layout: Layout, name: str, paths: Sequence[str] = ()) -> Plan:
         if n_others
         else f"There is no {one.role}-event imagery then.",
         f"{plural(n_chips, 'chip')} were cut with it: out of date until you cut chips again." if n_chips else None,
+        *(
+            f"{site.name} goes with it: {plural(site.n_buildings, 'building')} stay, and are not assessed."
+            for site in sites(layout)
+            if not paths and left and site.post == (name,)
+        ),
         f"{_ALIGNED_ANEW} {_RUNS_STAY} {_LABELS_STAY}",
     )
     files = [*copied, "quicklooks"]

@@ -60,7 +60,7 @@ def sites(layout: Layout) -> list[Site]:
             return []
         scenes, of = contents.scenes(db), contents.sites(db)
     pre = _pre_of(tuple(scene for scene in scenes if scene.role == "pre"), grid)
-    n = np.bincount(of, minlength=len(grid.parts)).tolist()
+    n = np.bincount(of[of >= 0], minlength=len(grid.parts)).tolist()
     return [Site(one, pre[k], one.scenes, n[k]) for k, one in enumerate(grid.parts)]
 
 

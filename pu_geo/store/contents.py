@@ -241,7 +241,9 @@ _sites: dict[tuple[str, str], NDArray[np.int64]] = {}  # by project and state of
 
 
 def sites(db: sqlite3.Connection) -> NDArray[np.int64]:
-    """Return the number of the site in `grid.parts` that each building belongs to, int64 [N], as `building_ids`."""
+    """Return the number of the site in `grid.parts` that each building belongs to, int64 [N], as `building_ids`; -1 of one
+    that is far from all.
+    """
     found = grid(db)
     if not found.sites:
         return np.zeros(count_footprints(db), np.int64)
@@ -255,14 +257,15 @@ def sites(db: sqlite3.Connection) -> NDArray[np.int64]:
 
 
 def site_names(db: sqlite3.Connection, ids: Sequence[str]) -> list[str]:
-    """Return the name of the site of each of some buildings, [n]; "" of one that is gone, and of all in a project of one
-    site.
+    """Return the name of the site of each of some buildings, [n]; "" of one that is gone or far from all sites, and of all
+    in a project of one.
     """
     found = any_grid(db)
     if found is None or not found.sites:
         return [""] * len(ids)
+    names = [*(site.name for site in found.sites), ""]  # the last one of -1
     site_of = dict(zip(building_ids(db), sites(db).tolist(), strict=True))
-    return [found.sites[site_of[one]].name if one in site_of else "" for one in ids]
+    return [names[site_of.get(one, -1)] for one in ids]
 
 
 def grid(db: sqlite3.Connection) -> Grid:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import ImageryError
 from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.sites import NEAR_M
 from pu_geo.records import Affine6, Grid, Scene
 
 MAX_PIXELS = 4_000_000_000
@@ -24,7 +25,6 @@ MAX_GSD_RATIO = 20.0  # a warp reads the square of it for each pixel
 ALIGNED_PX = 0.05  # a scene that is off the grid by less is read without resampling
 
 
-NEAR_M = 5_000.0  # scenes with less between them are one site: about the width of a town
 GAP_PX = 1024  # rows between two sites, and what their first rows are multiples of
 _ROOM = 0.9  # of the limits: a rectangle in degrees is not quite that of the grid
 _DEGREE_M = 111_320.0

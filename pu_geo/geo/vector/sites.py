@@ -15,18 +15,19 @@ from pu_geo.records import Grid
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+NEAR_M = 5_000.0  # scenes with less between them are one site: about the width of a town
 _BEYOND_PX = 512  # what lies further from its site has no pixel there, which another site could have
 _DECIMALS = 6  # of pixels, where coordinates went from one system to another and back
 
 
 def site_of(xy: Floats, grid: Grid) -> Ints:
     """Return the number of the site that places belong to, int64 [N]: one deepest inside whose post scenes they lie, or
-    the nearest.
+    the nearest; -1 where all are 5 km off or more. 0 for each place in a project of one site.
 
     Args:
         xy: float64 [N, 2], project CRS.
     """
-    found, nearest = np.zeros(len(xy), np.int64), np.full(len(xy), np.inf)
+    found, nearest = np.full(len(xy), -1 if grid.sites else 0), np.full(len(xy), NEAR_M)
     for k, site in enumerate(grid.sites):
         px = _own_px(xy, grid, site)
         for box in np.array(site.boxes):
@@ -37,18 +38,14 @@ def site_of(xy: Floats, grid: Grid) -> Ints:
 
 
 def to_px(xy: Floats, grid: Grid, of: Ints | None = None) -> Floats:
-    """Turn places into (column, row) in the pixels of the project, float64 [N, 2].
-
-    Args:
-        xy: float64 [N, 2], project CRS.
-        of: int64 [N], their sites; as `site_of` says if None.
+    """Turn places of the project CRS into (column, row) in the pixels of the project, float64 [N, 2]; NaN far from all
+    sites.
     """
     if not grid.sites:
         return grid.to_px(xy)
-    of = site_of(xy, grid) if of is None else of
-    px = np.full(xy.shape, np.nan)
-    for k in np.unique(of).tolist():
-        px[of == k] = _own_px(xy[of == k], grid, grid.sites[k]) + np.array([0, grid.sites[k].row])
+    of, px = site_of(xy, grid), np.full(xy.shape, np.nan)
+    for k, site in enumerate(grid.sites):
+        px[of == k] = _own_px(xy[of == k], grid, site) + np.array([0, site.row])
     return px
 
 
@@ -60,7 +57,8 @@ def in_px(shapes: NDArray[np.object_], grid: Grid) -> NDArray[np.object_]:
     if not grid.sites:
         return np.asarray(shapely.transform(shapes, grid.to_px))
     found = np.array(shapes, dtype=object)
-    of = sites_of(found, grid)
+    bounds = shapely.bounds(found).reshape(-1, 4)
+    of = np.maximum(site_of((bounds[:, :2] + bounds[:, 2:]) / 2, grid), 0)  # far from all, so far from the first one
     for k in np.unique(of).tolist():
         site, rows = grid.sites[k], np.flatnonzero(of == k)
         own = shapely.transform(found[rows], lambda xy, site=site: _own_px(xy, grid, site))
@@ -70,12 +68,6 @@ def in_px(shapes: NDArray[np.object_], grid: Grid) -> NDArray[np.object_]:
         xy, of_shape = shapely.get_coordinates(own, return_index=True)
         found[rows] = shapely.set_coordinates(own, xy + np.stack([away, np.full(len(away), site.row)], axis=1)[of_shape])
     return found
-
-
-def sites_of(shapes: NDArray[np.object_], grid: Grid) -> Ints:
-    """Return the number of the site that each shape of the project CRS belongs to, int64 [N], by the middle of its box."""
-    bounds = shapely.bounds(shapes).reshape(-1, 4)
-    return site_of((bounds[:, :2] + bounds[:, 2:]) / 2, grid)
 
 
 def _own_px(xy: Floats, grid: Grid, site: Grid) -> Floats:
