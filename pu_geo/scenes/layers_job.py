@@ -11,9 +11,10 @@ from pu_geo.files import remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, sites_under
+from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words
 from pu_geo.geo.raster.scaling import MANY_EQUAL, NO_MEASURE, Scaling, find_scaling, is_cut, is_flat, is_possible
 from pu_geo.geo.readers import in_child
+from pu_geo.geo.vector.sites import sites_under
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
 from pu_geo.scenes import layers, scene_files, scene_pair
 from pu_geo.scenes.scenes_job import exchange_folder, few, free_id, shown_bands

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
-from pu_geo.geo.raster.placement import sites_under
+from pu_geo.geo.vector.sites import sites_under
 from pu_geo.records import Grid, Scene
 from pu_geo.store import alignment, contents, freshness, store
 from pu_geo.store.alignment import Alignment

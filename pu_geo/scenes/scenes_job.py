@@ -11,8 +11,9 @@ from pu_geo.files import move_path, remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, project_grid, sites_under
+from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
+from pu_geo.geo.vector.sites import sites_under
 from pu_geo.records import BandTriple, Grid, Role, Scene, reads_alike
 from pu_geo.scenes import scene_files, scene_pair
 from pu_geo.scenes.footprints_job import store_footprints

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from pu_geo.geo.raster.placement import sites_under
 from pu_geo.geo.vector.crs import lonlat_nodes
+from pu_geo.geo.vector.sites import sites_under
 from pu_geo.records import Grid, Scene
 from pu_geo.store import contents, store
 from pu_geo.store.layout import Layout

@@ -12,7 +12,8 @@ from site_parts import PLACES, draw_place, prepared_places
 from small_parts import job_of
 
 from pu_geo.errors import ImageryError, ProjectError
-from pu_geo.geo.raster.placement import GAP_PX, project_grid
+from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.vector.sites import GAP_PX
 from pu_geo.lifecycle.remove_job import remove_scene
 from pu_geo.records import Grid, Scene
 from pu_geo.scenes import sites

@@ -25,10 +25,11 @@ from pu_geo.errors import ImageryError, JobCancelled
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.fill import Fill, fill_of, warped
 from pu_geo.geo.raster.guard import GDAL_ERRORS, allow_files, check_memory, gdal_env, quiet_open, unreadable, without_alpha
-from pu_geo.geo.raster.placement import ALIGNED_PX, border_in, check_ratio
+from pu_geo.geo.raster.placement import ALIGNED_PX, check_ratio
 from pu_geo.geo.readers.file_kinds import regular_file, scene_driver
 from pu_geo.geo.scene_state import refusal, state_of
 from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.sites import border_in
 from pu_geo.records import Grid, Scene, misses_by_band
 
 Box = tuple[int, int, int, int]  # first column and row, and one past the last column and row, in grid pixels

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import ImageryError
 from pu_geo.geo.vector import crs as systems
-from pu_geo.geo.vector.sites import NEAR_M
+from pu_geo.geo.vector.sites import GAP_PX, NEAR_M, area_of, area_px, border_in, corners_of
 from pu_geo.records import Affine6, Grid, Scene
 
 MAX_PIXELS = 4_000_000_000
@@ -25,7 +25,6 @@ MAX_GSD_RATIO = 20.0  # a warp reads the square of it for each pixel
 ALIGNED_PX = 0.05  # a scene that is off the grid by less is read without resampling
 
 
-GAP_PX = 1024  # rows between two sites, and what their first rows are multiples of
 _ROOM = 0.9  # of the limits: a rectangle in degrees is not quite that of the grid
 _DEGREE_M = 111_320.0
 
@@ -169,15 +168,6 @@ def check_ratio(scene: Scene, grid: Grid) -> None:
     )
 
 
-def sites_under(scene: Scene, grid: Grid) -> list[Grid]:
-    """Return the grids of the sites that a scene's rectangle touches, that of which it covers most first."""
-    found = []
-    for site in grid.parts:
-        area = shapely.transform(area_of([scene], site.crs), site.to_px)
-        found.append((float(shapely.intersection(area, shapely.box(0, 0, site.width, site.height)).area), site.alone))
-    return [site for area, site in sorted(found, key=lambda one: -one[0]) if area > 0]
-
-
 def coarse_words(scene: Scene, grid: Grid, above: float = MAX_GSD_RATIO, so: str = "it may show no building") -> str:
     """Return a note on a file whose pixels are over `above` times larger than the project's, in whole sentences; else ""."""
     ratio = scene.gsd_m / grid.gsd_m
@@ -221,52 +211,6 @@ def _north_up(scene: Scene) -> tuple[float, float, float, float]:
         return abs(a), -abs(e), (c if a > 0 else x0), (f if e < 0 else y1)
     size = math.sqrt(abs(a * e - b * d))
     return size, -size, x0, y1
-
-
-def corners_of(affine: Affine6, width: int, height: int) -> NDArray[np.float64]:
-    """Return the four outer corners in CRS units, float [4, 2], in order around the scene."""
-    a, b, c, d, e, f = affine
-    col, row = np.array([0.0, width, width, 0.0]), np.array([0.0, 0.0, height, height])
-    return np.stack([a * col + b * row + c, d * col + e * row + f], axis=-1)
-
-
-def border_in(scene: Scene, crs: str) -> NDArray[np.float64]:
-    """Return the scene's border in another CRS, float [K, 2], with extra points where lines may bend.
-
-    Raises:
-        ImageryError: kind "bounds" if a part of it has no coordinates there.
-    """
-    corners = corners_of(scene.transform, scene.width, scene.height)
-    if scene.crs == crs:
-        return corners
-    border = systems.convert(systems.outline(corners), scene.crs, crs)
-    if not np.isfinite(border).all():
-        raise ImageryError(
-            f"Scene {scene.scene_id} ({scene.crs[:40]}) has no place in the project CRS ({crs[:40]}).",
-            "Check that both scenes show the same region.",
-            kind="bounds",
-        )
-    if systems.load_crs(crs).is_geographic:
-        border[:, 0] = systems.near_longitude(border[:, 0], float(border[0, 0]))
-    return border
-
-
-def area_of(scenes: Sequence[Scene], crs: str, margin: float = 0.0) -> shapely.Geometry:
-    """Return what scenes cover together, in a CRS, each of them grown by a margin in its unit; raises as `border_in`."""
-    borders = [shapely.make_valid(shapely.Polygon(border_in(scene, crs))) for scene in scenes]
-    return shapely.union_all(shapely.buffer(borders, margin) if margin else borders)
-
-
-def area_px(scenes: Sequence[Scene], grid: Grid) -> shapely.Geometry:
-    """Return what scenes cover together of each site, in the pixels of the project; raises as `border_in`."""
-    if not grid.sites:
-        return shapely.transform(area_of(scenes, grid.crs), grid.to_px)
-    margin, found = GAP_PX / 2, []
-    for site in grid.sites:
-        placed = shapely.transform(area_of(scenes, site.crs), lambda xy, site=site: site.to_px(xy) + np.array([0, site.row]))
-        own = shapely.box(-margin, site.row - margin, site.width + margin, site.row + site.height + margin)
-        found.append(shapely.intersection(placed, own))
-    return shapely.union_all(found)
 
 
 def check_overlap(pre_scenes: Sequence[Scene], post_scenes: Sequence[Scene], grid: Grid, name: str = "Pre") -> float:

@@ -14,9 +14,9 @@ from pu_geo.geo.ground import read_level
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.bands import BANDS
 from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import corners_of, sites_under
 from pu_geo.geo.raster.scaling import is_cut, is_flat, sampled
 from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.sites import corners_of, sites_under
 from pu_geo.records import Grid, Scene, Stretch
 from pu_geo.wording import listed, short_crs
 

@@ -26,12 +26,13 @@ from pu_geo.geo import local_space
 from pu_geo.geo.raster import samples
 from pu_geo.geo.raster.bands import choose_bands, layer_bands, unnamed_bands
 from pu_geo.geo.raster.guard import GDAL_ERRORS, gdal_env, quiet_open, unreadable
-from pu_geo.geo.raster.placement import MAX_PIXELS, MAX_SIDE_PX, MOST_PIXELS, corners_of, oblong_words
+from pu_geo.geo.raster.placement import MAX_PIXELS, MAX_SIDE_PX, MOST_PIXELS, oblong_words
 from pu_geo.geo.raster.sharpness import sharpness
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.readers.file_kinds import head_of, regular_file, scene_driver
 from pu_geo.geo.scene_state import ends_sha256
 from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.sites import corners_of
 from pu_geo.records import Affine6, BandTriple, LayerKind, Role, Scene, misses_by_band
 
 LOOK_PX = 1024  # longer side of the decimated read from which stretch and emptiness are judged

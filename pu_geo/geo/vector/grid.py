@@ -12,10 +12,10 @@ import shapely
 from numpy.typing import NDArray
 
 from pu_geo.errors import FootprintError, ImageryError
-from pu_geo.geo.raster.placement import area_of
 from pu_geo.geo.readers.raw_footprints import OUTSIDE_SCENES
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.footprints import ground_area
+from pu_geo.geo.vector.sites import area_of
 from pu_geo.records import FootprintTable, Grid, Scene
 
 MIN_CELL_PX = 8  # a smaller square shows nothing that could be judged

@@ -5,17 +5,21 @@ Each site has a grid of its own in a coordinate system of its own; outlines and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import shapely
 from numpy.typing import NDArray
 
+from pu_geo.errors import ImageryError
 from pu_geo.geo.vector import crs as systems
-from pu_geo.records import Grid
+from pu_geo.records import Affine6, Grid, Scene
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 NEAR_M = 5_000.0  # scenes with less between them are one site: about the width of a town
+GAP_PX = 1024  # rows between two sites, and what their first rows are multiples of
 _BEYOND_PX = 512  # what lies further from its site has no pixel there, which another site could have
 _DECIMALS = 6  # of pixels, where coordinates went from one system to another and back
 
@@ -74,3 +78,61 @@ def _own_px(xy: Floats, grid: Grid, site: Grid) -> Floats:
     """Return places of the project CRS in pixels of a site, float64 [N, 2]."""
     px = site.to_px(systems.to_project(xy, grid.crs, site))
     return px if site.crs == grid.crs else np.round(px, _DECIMALS)
+
+
+# Where scenes lie
+
+
+def corners_of(affine: Affine6, width: int, height: int) -> NDArray[np.float64]:
+    """Return the four outer corners in CRS units, float [4, 2], in order around the scene."""
+    a, b, c, d, e, f = affine
+    col, row = np.array([0.0, width, width, 0.0]), np.array([0.0, 0.0, height, height])
+    return np.stack([a * col + b * row + c, d * col + e * row + f], axis=-1)
+
+
+def border_in(scene: Scene, crs: str) -> NDArray[np.float64]:
+    """Return the scene's border in another CRS, float [K, 2], with extra points where lines may bend.
+
+    Raises:
+        ImageryError: kind "bounds" if a part of it has no coordinates there.
+    """
+    corners = corners_of(scene.transform, scene.width, scene.height)
+    if scene.crs == crs:
+        return corners
+    border = systems.convert(systems.outline(corners), scene.crs, crs)
+    if not np.isfinite(border).all():
+        raise ImageryError(
+            f"Scene {scene.scene_id} ({scene.crs[:40]}) has no place in the project CRS ({crs[:40]}).",
+            "Check that both scenes show the same region.",
+            kind="bounds",
+        )
+    if systems.load_crs(crs).is_geographic:
+        border[:, 0] = systems.near_longitude(border[:, 0], float(border[0, 0]))
+    return border
+
+
+def area_of(scenes: Sequence[Scene], crs: str, margin: float = 0.0) -> shapely.Geometry:
+    """Return what scenes cover together, in a CRS, each of them grown by a margin in its unit; raises as `border_in`."""
+    borders = [shapely.make_valid(shapely.Polygon(border_in(scene, crs))) for scene in scenes]
+    return shapely.union_all(shapely.buffer(borders, margin) if margin else borders)
+
+
+def area_px(scenes: Sequence[Scene], grid: Grid) -> shapely.Geometry:
+    """Return what scenes cover together of each site, in the pixels of the project; raises as `border_in`."""
+    if not grid.sites:
+        return shapely.transform(area_of(scenes, grid.crs), grid.to_px)
+    margin, found = GAP_PX / 2, []
+    for site in grid.sites:
+        placed = shapely.transform(area_of(scenes, site.crs), lambda xy, site=site: site.to_px(xy) + np.array([0, site.row]))
+        own = shapely.box(-margin, site.row - margin, site.width + margin, site.row + site.height + margin)
+        found.append(shapely.intersection(placed, own))
+    return shapely.union_all(found)
+
+
+def sites_under(scene: Scene, grid: Grid) -> list[Grid]:
+    """Return the grids of the sites that a scene's rectangle touches, that of which it covers most first."""
+    found = []
+    for site in grid.parts:
+        area = shapely.transform(area_of([scene], site.crs), site.to_px)
+        found.append((float(shapely.intersection(area, shapely.box(0, 0, site.width, site.height)).area), site.alone))
+    return [site for area, site in sorted(found, key=lambda one: -one[0]) if area > 0]
