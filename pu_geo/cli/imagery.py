@@ -34,12 +34,14 @@ _NO_CHIPS = "There are no chips yet, so there are no features: cut them with `pu
 
 @draw(screen, "add-scene", AddScenes, "joplin.pugeo --pre pre.tif --post post.tif")
 def _scene_words(layout: Layout, result: Mapping[str, Any]) -> str:
-    words = f"Added {', '.join(result['added']) or 'nothing new'}; grid {result['width']} x {result['height']} px"
+    words = f"Added {', '.join(result['added']) or 'nothing new'}"
     system = "local coordinates, without a place on the Earth" if result["is_local"] else result["crs"]
     covered = result["pre_share"]
     partial = "" if covered is None or covered > 0.999 else f"\nPre scenes cover {covered:.0%} of the post scenes."
-    places = f"\nThe scenes are {len(result['sites'])} sites: {', '.join(result['sites'])}." * (len(result["sites"]) > 1)
-    return "\n".join([f"{words} of {result['gsd_m']:.3f} m in {system}.{places}{partial}", *result["notes"]])
+    where = f"grid {result['width']} x {result['height']} px of {result['gsd_m']:.3f} m in {system}"
+    if len(result["sites"]) > 1:
+        where = f"{len(result['sites'])} sites, each with a grid of its own: {', '.join(result['sites'])}"
+    return "\n".join([f"{words}; {where}.{partial}", *result["notes"]])
 
 
 @screen.verb("sites", "matthew.pugeo", "matthew.pugeo 'Site 2' --name Jeremie", "matthew.pugeo post-3 post-4 --name West")
@@ -57,7 +59,7 @@ def list_sites(
     found = sites.sites(layout)
     names = ("name", "pre", "post", "n_buildings", "lacks")
     facts = [{each: getattr(one, each) for each in names} for one in found]
-    words = [*(f"{one.words} ({', '.join(one.post)})" for one in found), *sites.lacking_words(found)]
+    words = [*(f"{one.name}: {one.words} ({', '.join(one.post)})" for one in found), *sites.lacking_words(found)]
     show({"sites": facts}, "\n".join(words) or "There is no post-event scene yet, so there is no site.", as_json)
 
 

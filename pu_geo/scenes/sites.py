@@ -46,10 +46,9 @@ class Site:
     @property
     def words(self) -> str:
         """What it has, in one line."""
-        scenes = f"{len(self.post)} post and {plural(len(self.pre), 'pre scene')}"
-        size = f"{self.grid.width} x {self.grid.height} px of {self.grid.gsd_m:.3g} m"
+        scenes = f"{len(self.post)} post and {plural(len(self.pre), 'pre scene')} in pixels of {self.grid.gsd_m:.2g} m"
         lacks = f"; {self.lacks}" if self.lacks else ""
-        return f"{self.name}: {scenes}, {plural(self.n_buildings, 'building')}, {size}{lacks}"
+        return f"{plural(self.n_buildings, 'building')}, {scenes}{lacks}"
 
 
 def sites(layout: Layout) -> list[Site]:
@@ -77,7 +76,11 @@ def lacking_words(found: Collection[Site]) -> list[str]:
         "no pre-event scene": sum(not site.pre for site in found),
         "no buildings": sum(not site.n_buildings for site in found),
     }
-    return [f"{n} of {len(found)} sites have {what}." for what, n in counts.items() if n > 0 and len(found) > 1]
+    return [
+        f"{n} of {len(found)} sites {'has' if n == 1 else 'have'} {what}."
+        for what, n in counts.items()
+        if n > 0 and len(found) > 1
+    ]
 
 
 @lru_cache(maxsize=16)

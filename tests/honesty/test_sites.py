@@ -151,6 +151,6 @@ def test_a_site_without_pre_and_footprints_of_no_site_are_said(
     added = json.loads(run("add-footprints", layout.folder, tmp_path / "one_more.geojson", "--json")[1])
     assert added["dropped_by"] == {"outside the scenes": 1}
     said = run("sites", layout.folder)[1]
-    assert "Site 1: 1 post and 0 pre scenes, 18 buildings, 320 x 256 px of 0.5 m; no pre-event scene (post-1)" in said
-    assert "1 of 2 sites have no pre-event scene." in said
-    assert "1 of 2 sites have no buildings." in said
+    assert "Site 1: 18 buildings, 1 post and 0 pre scenes in pixels of 0.5 m; no pre-event scene (post-1)" in said
+    assert "1 of 2 sites has no pre-event scene." in said
+    assert "1 of 2 sites has no buildings." in said

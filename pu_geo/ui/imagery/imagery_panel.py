@@ -496,7 +496,7 @@ def _pictures(layout: Layout, overview: Overview) -> None:
     place = f"{PREFIX}/{projects.token_of(layout)}/tiles"
     drawn = [
         f'<section><div class="pugeo-dates">{"".join(_picture(place, date, site.grid) for date in dates)}</div>'
-        f"{escape(site.words) if len(found) > 1 else ''}</section>"
+        f"{f'<b>{escape(site.name)}</b> {escape(site.words)}' if len(found) > 1 else ''}</section>"
         for site in found
     ]
     st.html(f'{_FIGURES}<div class="pugeo-sites">{"".join(drawn)}</div>', width="content" if len(found) == 1 else "stretch")
