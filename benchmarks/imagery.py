@@ -7,19 +7,26 @@ fresh memory, or a fresh file, costs the same whoever does it.
 from __future__ import annotations
 
 import multiprocessing
+import resource
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+import rasterio
 from numpy.typing import NDArray
+from rasterio.transform import Affine
 
 from benchmarks.scenes import Compression, decode, made_up_patch, write_scene
 from benchmarks.timing import best_of, best_times
 from pu_geo.geo import alignment, chips
+from pu_geo.geo.raster import quicklooks
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.scene_files import describe
 from pu_geo.records import Scene
 
 N_CHIPS, SIZE_PX = 20_000, 64
@@ -63,8 +70,7 @@ def cut(scenes: list[Scene], windows: NDArray[np.float64], out: NDArray[np.uint8
 
 def own_memory_mb() -> float:
     """Return the memory of this process that stands for no file, megabytes; Linux only, elsewhere 0."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
+    lines = status.read_text().splitlines() if (status := Path("/proc/self/status")).exists() else []
     return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon")), 0.0)
 
 
@@ -115,14 +121,42 @@ def bench_alignment(folder: Path) -> dict[str, float]:
         with Mosaic([before], grid) as first, Mosaic([post], grid) as second:
             found.append(alignment.estimate_shifts(first, second, windows))
 
-    floor = best_of(3, lambda: decode((before, post)))
-    ours = best_of(2, align)
-    dx, dy = SHIFT_PX
-    error = np.hypot(found[0].dx_px - dx, found[0].dy_px - dy)
+    floor, ours = best_of(3, lambda: decode((before, post))), best_of(2, align)
+    error = np.hypot(found[0].dx_px - SHIFT_PX[0], found[0].dy_px - SHIFT_PX[1])
     return {"ours_s": ours, "pure_decode_s": floor, "error_px": float(np.median(error))}
 
 
-BENCHMARKS = {
+def site_costs(scenes: list[Scene], folder: Path) -> tuple[float, float, int]:
+    """Tile two scenes and cut chips of both; return processor seconds, most memory in megabytes, and map tiles."""
+    began, grid, near = time.process_time(), project_grid(scenes), building_windows(4000)
+    offsets = [(box[0], box[1] + site.row, 0, 0) for site in grid.parts for box in site.boxes]
+    windows = np.concatenate([near + np.array(offset) for offset in offsets])
+    with Mosaic(scenes, grid, decode_threads=1) as post:
+        n_tiles = quicklooks.build_pyramid(post, folder)["n_tiles"]
+        chips.cut_chips(None, post, windows, SIZE_PX, np.empty((len(windows), 3, SIZE_PX, SIZE_PX), np.uint8))
+    return time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, int(str(n_tiles))
+
+
+def bench_sites(folder: Path) -> dict[str, float]:
+    """Map tiles and chips of two scenes 2,000 km apart, against two side by side: processor time; then memory and tiles."""
+    scenes, patch = [], made_up_patch(np.random.default_rng(0))
+    for k, move in enumerate([(0, 0), (2200, 0), (0, -2_000_000)], start=1):
+        path = Path(write_scene(folder / f"{k}.tif", "post", patch, 4096).path)
+        with rasterio.open(path, "r+") as target:
+            target.transform = Affine.translation(*move) @ target.transform
+        scenes.append(describe(path, "post", f"post-{k}"))
+    pairs = {"far": [scenes[0], scenes[2]], "near": scenes[:2]}
+    found: dict[str, list[tuple[float, float, int]]] = {name: [] for name in pairs}
+    for i, name in enumerate([*pairs] * 5):  # in turns, each in a process of its own
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as fresh:
+            found[name].append(fresh.submit(site_costs, pairs[name], folder / f"{name}{i}").result())
+    seconds, memory, tiles = zip(min(found["far"]), min(found["near"]), strict=True)
+    ratios = {"memory_ratio": memory[0] / memory[1], "tiles_ratio": tiles[0] / tiles[1]}
+    return {"far_cpu_s": seconds[0], "near_cpu_s": seconds[1], **ratios}
+
+
+BENCHMARKS: dict[str, Callable[[Path], dict[str, float]]] = {
+    "two sites, 2,000 km apart / side by side": bench_sites,
     "alignment / decode of both scenes": bench_alignment,
     "chips / decode of both scenes": partial(bench_cutting, side_px=8192),
     "chips of JPEG scenes / decode of both": partial(bench_cutting, side_px=8192, compression="jpeg"),

@@ -144,12 +144,8 @@ HISTORY = Path(__file__).with_name("history.jsonl")
 
 def main(wanted: str = "") -> None:
     """Run the benchmarks whose name contains `wanted`."""
-    facts = {
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-    }
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    facts = {"machine": platform.machine(), "cores": os.cpu_count(), **versions}
     print(json.dumps(facts))
     figures: dict[str, dict[str, float]] = {}
     for name, bench in BENCHMARKS.items():
@@ -164,9 +160,7 @@ def main(wanted: str = "") -> None:
         figures[name] = {"ratio": round(ours / other, 3), **{key: round(value, 4) for key, value in times.items()}}
         print(json.dumps({"benchmark": name, **figures[name]}), flush=True)
     if not wanted:
-        commit = subprocess.run(
-            ["git", "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True, check=True
-        ).stdout.strip()
+        commit = subprocess.check_output(["git", "rev-parse", "--short=12", "HEAD"], text=True).strip()
         with HISTORY.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"date": date.today().isoformat(), "commit": commit, **facts, "figures": figures}) + "\n")
 

@@ -43,13 +43,9 @@ def made_up_patch(rng: np.random.Generator) -> NDArray[np.uint8]:
 
 
 def write_scene(
-    path: Path,
-    role: Role,
-    patch: NDArray[np.uint8],
-    side_px: int,
-    shift_px: tuple[int, int] = (0, 0),
+    path: Path, role: Role, patch: NDArray[np.uint8], side_px: int, shift_px: tuple[int, int] = (0, 0),
     compression: Compression = "deflate",
-) -> Scene:
+) -> Scene:  # fmt: skip
     """Write a tiled GeoTIFF in which a patch, uint8 [H, W, 3], is seen over and over, moved by (columns, rows)."""
     columns = (np.arange(side_px) - shift_px[0]) % patch.shape[1]
     with rasterio.open(
