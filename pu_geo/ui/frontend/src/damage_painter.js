@@ -21,7 +21,7 @@ const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 /** Numbers in view by category. */
 function byCategory(store, frame) {
   const members = [[], [], [], []];
-  for (const i of store.shapes.touching(frame.box)) members[categoryOf(store, i)].push(i);
+  for (const i of store.touching(frame.box)) members[categoryOf(store, i)].push(i);
   return members;
 }
 
@@ -103,7 +103,7 @@ export function roundLength(length) {
 
 /** Whether so many buildings are in view that cells show them better than dots. */
 export function asCells(store, frame) {
-  return store.n > MOST_SINGLY && store.shapes.isMore(frame.box, MOST_SINGLY);
+  return store.n > MOST_SINGLY && store.isMore(frame.box, MOST_SINGLY);
 }
 
 /** Side of a cell in grid pixels; it lies on the grid, so that it stays where it is while the map moves. */
@@ -117,10 +117,11 @@ export function cellTops(most) {
   return [...new Set(CELL_RAMP.map((_, k) => Math.ceil(Math.max(most, 1) ** ((k + 1) / n) - 1e-9)))];
 }
 
-/** Counts of each cell: Map of "column row" to {x, y, marked, assessed}. Over the whole project, so that classes stay. */
+/** Counts of each cell: Map of "column row" to {x, y, marked, assessed}. Over the whole site, so that classes stay. */
 export function cellsOf(store, side) {
   const [cells, b] = [new Map(), store.boxes];
   for (let i = 0; i < store.n; i++) {
+    if (!store.isOnMap(i)) continue;
     const [x, y] = [Math.floor((b[4 * i] + b[4 * i + 2]) / 2 / side), Math.floor((b[4 * i + 1] + b[4 * i + 3]) / 2 / side)];
     const key = x * 1e6 + y;
     let cell = cells.get(key);
@@ -133,8 +134,8 @@ export function cellsOf(store, side) {
 }
 
 /** @returns {side, tops, ramp, hasUnknown: whether some cell has nothing assessed} for the legend */
-export function paintCells(context, store, frame, gsd) {
-  const side = cellSide(frame.resolution, gsd);
+export function paintCells(context, store, frame) {
+  const side = cellSide(frame.resolution, store.gsd);
   const cells = cellsOf(store, side);
   let most = 0;
   for (const { marked } of cells.values()) most = Math.max(most, marked);
@@ -250,7 +251,7 @@ function bySteps(store, frame) {
   const sorted = openScores(store);
   const nFlagged = countFrom(sorted, store.threshold);
   const steps = Array.from({ length: NEAR.length + 1 }, () => []);
-  for (const i of store.shapes.touching(frame.box)) {
+  for (const i of store.touching(frame.box)) {
     const step = uncertaintyOf(store, sorted, nFlagged, i);
     if (step >= 0) steps[step].push(i);
   }
@@ -345,7 +346,7 @@ export function typeGroups(store, numbers) {
 
 /** @param kind "dots", "small" or "large" */
 export function paintTypes(context, store, frame, kind, inChunks) {
-  paintGroups(context, store, frame, kind, inChunks, typeGroups(store, store.shapes.touching(frame.box)));
+  paintGroups(context, store, frame, kind, inChunks, typeGroups(store, store.touching(frame.box)));
 }
 
 export const ANSWER_COLORS = [LABEL_COLORS[1], LABEL_COLORS[NOT_DAMAGED]];

@@ -40,17 +40,19 @@ export function chipLabel(store, i) {
   return TEXTS.chipLabel(i, labelText(store, i), store.score(i) === null ? null : store.ranks[i]);
 }
 
-export function areaText(store, i, gsd) {
-  return TEXTS.area(store.areas[i] * gsd * gsd);
+/** Its size, and where it is in an event of several sites. */
+export function areaText(store, i) {
+  const { name, gsd_m } = store.siteWith(i);
+  return [TEXTS.area(store.areas[i] * gsd_m ** 2), ...(store.borders.length ? [name] : [])].join(" · ");
 }
 
-export function describe(store, i, gsd) {
+export function describe(store, i) {
   const lines = [h("b", { title: store.ids[i] }, TEXTS.building(i)), h("div", {}, swatchOf(store, i), labelText(store, i))];
   const score = scoreText(store, i);
   if (score) lines.push(h("div.num", {}, score));
   const types = store.isFlagging ? typesOf(store, i).map((k) => (store.types[k].people.has(i) ? store.types[k].name : TEXTS.damageMap.typeByScore(store.types[k].name))) : [];
   if (types.length) lines.push(h("div", {}, TEXTS.damageMap.typesOf(types)));
-  lines.push(h("div.num.soft", {}, areaText(store, i, gsd)));
+  lines.push(h("div.num.soft", {}, areaText(store, i)));
   lines.push(...qualityLines(store, i));
   if (store.clickLabels && !store.only && store.selected >= 0 && store.selected !== i) lines.push(h("div.soft", {}, TEXTS.clickAndKeys(store.selected)));
   return lines;

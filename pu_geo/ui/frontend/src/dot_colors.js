@@ -66,6 +66,13 @@ function byNumber(n, steps, valueOf, step, colorOf, none) {
   return { codes, palette, order: palette.map((_, code) => code), entries: null, isRamp: true };
 }
 
+// Past the gray of the others only sites go on: the same colors, paler.
+function colorAt(at) {
+  const n = CATEGORIES.length;
+  if (at <= n) return rgbOf(CATEGORIES[at] ?? OTHER);
+  return rgbOf(CATEGORIES[(at - n - 1) % n]).map((band) => Math.round((band + 255) / 2));
+}
+
 function byCategory(n, names, values, none) {
   const codes = new Uint8Array(n);
   const counts = new Uint32Array(names.length + 1);
@@ -74,7 +81,7 @@ function byCategory(n, names, values, none) {
     codes[i] = value >= 0 && value < names.length ? 1 + value : 0;
     counts[codes[i]]++;
   }
-  const colors = names.map((_, at) => rgbOf(at < CATEGORIES.length ? CATEGORIES[at] : OTHER));
+  const colors = names.map((_, at) => colorAt(at));
   const palette = [none, ...colors];
   // Rare ones last, so that they are not covered.
   const order = [0, ...names.map((_, at) => at + 1).sort((a, b) => counts[b] - counts[a])];

@@ -49,14 +49,14 @@ export class Explore {
   }
 
   /** Called on each run of the page, before the panes are shown. */
-  update({ scatter, base, token, gsd_m, geometry_v }) {
+  update({ scatter, base, token, geometry_v }) {
     const before = this.data;
     this.data = scatter ?? null;
     this.store.set("picks", this.isActive);
     this.bar.root.hidden = !this.isActive;
     if (!this.isActive) return;
     this.bar.confirmAbove = scatter.confirm_above;
-    this.pane.configure(scatter, token, gsd_m);
+    this.pane.configure(scatter, token);
     this.#load(`${base}/${token}/dots/${scatter.run_id}`, scatter, inOrderOf(geometry_v));
     if (scatter.tells_focus && !before?.tells_focus && this.store.selected >= 0) this.#sendSoon();
     this.#take();

@@ -16,17 +16,17 @@ const TICKS_M = [500, 200, 100, 50, 20, 10, 5, 2, 1];
  * The square of ground that a picture of building i shows, in grid pixels: {x, y, side} with its upper left corner.
  * The building is in its middle; the pre picture is moved by the shift that was measured here, as the model's chips are.
  */
-export function groundOf(store, i, gsd, part) {
+export function groundOf(store, i, part) {
   const [minX, minY, maxX, maxY] = store.boxes.subarray(4 * i, 4 * i + 4);
   const longest = Math.max(maxX - minX, maxY - minY);
-  const side = Math.max(longest + (2 * AROUND_M) / gsd, 2 * longest);
-  const [dx, dy] = part === "pre" ? shiftPx(store.shifts, i) : [0, 0];
+  const side = Math.max(longest + (2 * AROUND_M) / store.siteWith(i).gsd_m, 2 * longest);
+  const [dx, dy] = part === "pre" ? shiftPx(store, i) : [0, 0];
   return { x: (minX + maxX - side) / 2, y: (minY + maxY - side) / 2, side, dx, dy };
 }
 
-function shiftPx(shifts, i) {
+function shiftPx({ shifts, siteOf }, i) {
   if (!shifts || i >= shifts.n || !shifts.quality[i]) return [0, 0];
-  return [shifts.cm[2 * i] / 100 / shifts.perPx[0], shifts.cm[2 * i + 1] / 100 / shifts.perPx[1]];
+  return shifts.perPx[siteOf[i]].map((metres, axis) => shifts.cm[2 * i + axis] / 100 / metres);
 }
 
 /**

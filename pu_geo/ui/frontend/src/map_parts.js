@@ -12,14 +12,16 @@ import PointerInteraction from "ol/interaction/Pointer.js";
 import { defaults as defaultInteractions } from "ol/interaction/defaults.js";
 
 const shiftDrag = ({ originalEvent: { shiftKey, altKey } }) => shiftKey && !altKey;
-const extentOf = (grid) => [0, -grid[1], grid[0], 0];
+/** A box of the grid, as OpenLayers has it. */
+export const extentOf = ([left, top, right, bottom]) => [left, -bottom, right, -top];
 
-export function makeView(grid) {
-  const extent = extentOf(grid);
+export const projectionOf = ([width, height]) => new Projection({ code: "grid-pixels", units: "pixels", extent: extentOf([0, 0, width, height]) });
+
+/** @param box that the map cannot leave */
+export function makeView(projection, box) {
   return new View({
-    projection: new Projection({ code: "grid-pixels", units: "pixels", extent }),
-    extent, constrainOnlyCenter: true, showFullExtent: true, enableRotation: false,
-    minResolution: 1 / 8, maxResolution: Math.max(...grid) / 200, smoothExtentConstraint: false, constrainResolution: false,
+    projection, extent: extentOf(box), constrainOnlyCenter: true, showFullExtent: true, enableRotation: false,
+    minResolution: 1 / 8, maxResolution: Math.max(box[2] - box[0], box[3] - box[1]) / 200, smoothExtentConstraint: false, constrainResolution: false,
   });
 }
 
@@ -29,7 +31,7 @@ export function makeSource({ name, max_zoom, v }, { token, base, grid }, project
   const url = (z, x, y) => `${base}/${token}/tiles/${name}/${z}/${x}/${y}.jpg?v=${v ?? ""}`;
   return new XYZ({
     projection,
-    tileGrid: new TileGrid({ origin: [0, 0], resolutions, tileSize: 256, extent: extentOf(grid) }),
+    tileGrid: new TileGrid({ origin: [0, 0], resolutions, tileSize: 256, extent: extentOf([0, 0, ...grid]) }),
     tileUrlFunction: ([z, x, y]) => url(z, x, y),
     transition: 0,
     interpolate: false,
@@ -37,12 +39,12 @@ export function makeSource({ name, max_zoom, v }, { token, base, grid }, project
   });
 }
 
-export function makeImagery(name, source, grid) {
-  return new TileLayer({ source, extent: extentOf(grid), preload: 1, className: `image-${name}` });
+export function makeImagery(name, source) {
+  return new TileLayer({ source, preload: 1, className: `image-${name}` });
 }
 
 /** @param marked ({box} or {polygon} in grid pixels, adds: whether Ctrl was held) */
-export function makeMap(layers, view, marked) {
+export function makeMap(layers, marked) {
   const box = new DragBox({ condition: shiftDrag, className: "dragbox" });
   box.on("boxend", ({ mapBrowserEvent: { originalEvent } }) => {
     const [minX, minY, maxX, maxY] = box.getGeometry().getExtent();
@@ -51,7 +53,6 @@ export function makeMap(layers, view, marked) {
   const lasso = new Lasso((points) => marked({ polygon: points.map(([x, y]) => [x, -y]) }));
   return new Map({
     layers,
-    view,
     controls: [],
     // Double-click zoom would eat every second of two fast clicks.
     interactions: defaultInteractions({ doubleClickZoom: false, keyboard: false, altShiftDragRotate: false, pinchRotate: false, shiftDragZoom: false }).extend([box, lasso]),

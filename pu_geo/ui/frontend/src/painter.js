@@ -83,7 +83,7 @@ function paintFlagging(context, store, frame) {
   const trace = (numbers, finish) => inChunks(context, store, frame, numbers, finish);
   if (store.isTyped) paintTypes(context, store, frame, kind, trace);
   else if (store.colorBy === "uncertainty") paintUncertainty(context, store, frame, kind, trace);
-  else if (cells) return store.set("cells", paintCells(context, store, frame, store.gsd));
+  else if (cells) return store.set("cells", paintCells(context, store, frame));
   else if (kind === "dots") paintDamageDots(context, store, frame);
   else if (kind === "small") paintDamageSmall(context, store, frame);
   else paintDamageShapes(context, store, frame, trace);
@@ -140,8 +140,8 @@ export function paintTop(canvas, store, frame) {
   const context = clearCanvas(canvas, frame);
   if (!store.ready) return;
   const { hovered, selected } = store;
-  if (hovered >= 0 && hovered !== selected) ring(context, store, frame, hovered, "#ffffff", 2.4); // a click labels it, a key does not
-  if (selected >= 0) ring(context, store, frame, selected, SELECTED, 3.4);
+  if (store.isOnMap(hovered) && hovered !== selected) ring(context, store, frame, hovered, "#ffffff", 2.4); // a click labels it, a key does not
+  if (store.isOnMap(selected)) ring(context, store, frame, selected, SELECTED, 3.4);
 }
 
 /** What changes with clicks. `changed`: numbers of the buildings to paint anew; null for all. */

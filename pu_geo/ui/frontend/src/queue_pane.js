@@ -54,8 +54,7 @@ export class QueuePane {
     new ResizeObserver(() => this.later()).observe(this.root);
   }
 
-  configure({ gsd_m, types }) {
-    this.gsd = gsd_m;
+  configure({ types }) {
     this.types.configure(types);
     this.later();
   }
@@ -281,7 +280,7 @@ export class QueuePane {
     if (score) facts.push(h("span.num", {}, score));
     const others = this.store.othersAt(i).map(({ name }) => name);
     if (others.length) facts.push(h("b.alsohere", {}, TEXTS.alsoHere(others.join(", "))));
-    this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
+    this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i)));
     const given = this.store.labels[i] === POSITIVE && !isForeign ? this.store.detail(i).grade : "";
     markGiven([...this.grades.children].slice(1), given); // after the word before them
     for (const button of this.answers.children) {

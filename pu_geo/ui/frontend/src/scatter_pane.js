@@ -69,7 +69,7 @@ export class ScatterPane {
   // ---- what is shown ----
 
   /** @param data {run_id, kind, color, ...}; see `ui/scatter.py` */
-  configure(data, token, gsd) {
+  configure(data, token) {
     const place = `pugeo:dots:${token}:${data.run_id}:${data.kind}:${data.v}`;
     if (place !== this.place) {
       this.place = place;
@@ -77,7 +77,7 @@ export class ScatterPane {
       this.#cancel(); // what is being drawn was drawn around dots that stood elsewhere
       this.notice.hidden = false;
     }
-    Object.assign(this, { data, gsd });
+    this.data = data;
     this.title.textContent = data.title || data.kind;
     this.title.title = data.kind === "PCA" ? words.pcaHint : words.umapHint;
   }
@@ -289,7 +289,7 @@ export class ScatterPane {
     this.store.set("hovered", i);
     this.stage.classList.toggle("over", i >= 0 && !this.isLasso);
     if (i < 0) this.preview.hide();
-    else this.preview.show(i, this.clientPixelOf(i), this.root.parentElement, this.gsd);
+    else this.preview.show(i, this.clientPixelOf(i), this.root.parentElement);
   }
 
   #leave() {
@@ -402,9 +402,9 @@ class ScatterPreview {
   }
 
   /** @param pane element that it lies in, over all parts of the view */
-  show(i, [x, y], pane, gsd) {
+  show(i, [x, y], pane) {
     if (i === this.i) return;
-    Object.assign(this, { i, gsd });
+    this.i = i;
     const { pictures } = this;
     const figure = (part) => h("figure", {}, pictures.make(i, WIDTH_PX, part), h("figcaption", {}, TEXTS.part(part)));
     this.figures.replaceChildren(...(pictures.has(i) ? pictures.parts.map(figure) : []));
@@ -423,7 +423,7 @@ class ScatterPreview {
   }
 
   #fill() {
-    if (!this.root.hidden && this.i >= 0) this.facts.replaceChildren(...describe(this.store, this.i, this.gsd));
+    if (!this.root.hidden && this.i >= 0) this.facts.replaceChildren(...describe(this.store, this.i));
   }
 }
 

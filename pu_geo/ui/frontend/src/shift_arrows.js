@@ -15,7 +15,7 @@ const DOT_PX = 4;
 /** @returns the arrows that were drawn, see `arrowsIn`, and by how much they are too long */
 export function paintArrows(context, store, frame) {
   if (!store.ready || !store.arrows || !store.shifts) return { arrows: [], times: 1 };
-  const times = exaggeration(store.shifts, frame.resolution);
+  const times = exaggeration(store, frame.resolution);
   const arrows = arrowsIn(store, frame);
   const place = (x, y) => [(x - frame.box[0]) / frame.resolution, (y - frame.box[1]) / frame.resolution];
   context.lineCap = context.lineJoin = "round";
@@ -68,7 +68,7 @@ export function arrowLegend(store, resolution) {
   const { longest } = store.shifts;
   const failed = h("div.entry", {}, h("i.failed"), words.failed);
   if (!longest) return [h("div.rampbox.arrowbox", {}, h("b", {}, words.arrows), failed)];
-  const title = words.arrowScale(exaggeration(store.shifts, resolution), longest);
+  const title = words.arrowScale(exaggeration(store, resolution), longest);
   const bar = h("div.ramp", { style: `background:linear-gradient(90deg, ${CIVIDIS.join(", ")})` });
   return [h("div.rampbox.arrowbox", {}, h("b", {}, title), bar, h("div.rampends", {}, h("span", {}, words.lowQuality), h("span", {}, words.highQuality)), failed)];
 }

@@ -12,7 +12,7 @@ export const BYTES_PER_SHIFT = 5;
 
 /**
  * @param buffer int16 [n, 2] centimetres to the east and north, then uint8 [n] quality in hundredths
- * @param perPx metres to the east per column, to the north per row
+ * @param perPx [metres to the east per column, to the north per row] of each site
  */
 export function decodeShifts(buffer, perPx) {
   const n = buffer.byteLength / BYTES_PER_SHIFT;
@@ -45,8 +45,8 @@ export function shiftText(shifts, i) {
 }
 
 /** How many times too long arrows are drawn, so that they are visible: 1, 2, 5, 10, 20 … */
-export function exaggeration({ typical, perPx }, resolution) {
-  const wanted = (USUAL_PX * resolution * Math.abs(perPx[0])) / typical;
+export function exaggeration({ shifts, site }, resolution) {
+  const wanted = (USUAL_PX * resolution * Math.abs(shifts.perPx[site][0])) / shifts.typical;
   if (!(wanted > 1)) return 1;
   const unit = 10 ** Math.floor(Math.log10(wanted));
   return [5, 2, 1].map((times) => times * unit).find((each) => each <= wanted);
@@ -66,13 +66,13 @@ export function arrowsIn(store, frame) {
   const b = store.boxes;
   for (let i = 0, k = 0; i < Math.min(store.n, shifts.n); i++, k += 4) {
     const [x, y] = [(b[k] + b[k + 2]) / 2, (b[k + 1] + b[k + 3]) / 2];
-    if (x < minX || y < minY || x > maxX || y > maxY || !isMeasured(shifts, i)) continue;
+    if (x < minX || y < minY || x > maxX || y > maxY || !store.isOnMap(i) || !isMeasured(shifts, i)) continue;
     const cell = side ? Math.floor(x / side) - column0 + columns * (Math.floor(y / side) - row0) : i;
     let sum = sums.get(cell);
     if (!sum) sums.set(cell, (sum = new Float64Array(9)));
     add(sum, shifts, i, x, y);
   }
-  return Array.from(sums.values(), (sum) => meanOf(sum, shifts.perPx));
+  return Array.from(sums.values(), (sum) => meanOf(sum, shifts.perPx[store.site]));
 }
 
 function add(sum, { cm, quality }, i, x, y) {

@@ -19,6 +19,7 @@ export function paintPlainDots(context, store, frame) {
   const [dot, shadow] = [pixel([250, 250, 250], 0.6), pixel([0, 0, 0], 0.3)];
   const b = store.boxes;
   for (let i = 0, k = 0; i < store.n; i++, k += 4) {
+    if (!store.isOnMap(i)) continue;
     const [x, y] = [raster.x((b[k] + b[k + 2]) / 2), raster.y((b[k + 1] + b[k + 3]) / 2)];
     if (x < 0 || y < 0 || x >= raster.width || y >= raster.height) continue;
     const at = Math.floor(x / cell) + columns * Math.floor(y / cell);
@@ -38,7 +39,7 @@ export function paintScoreDots(context, store, frame) {
   const b = store.boxes;
   for (const i of store.byScore) {
     const score = store.score(i);
-    if (score === null) continue;
+    if (score === null || !store.isOnMap(i)) continue;
     const [x, y] = [raster.x((b[4 * i] + b[4 * i + 2]) / 2), raster.y((b[4 * i + 1] + b[4 * i + 3]) / 2)];
     const below = store.isBelow(score);
     raster.block(x, y, Math.round(below ? Math.max(2 * raster.ratio, side - 1.5 * raster.ratio) : side), (below ? faint : full)[scoreStep(store.shade(i, score))]);
@@ -52,7 +53,7 @@ export function paintSmall(context, store, frame, scored) {
   const [full, faint] = stepPixels(0.78, 0.22);
   const line = pixel([245, 245, 245], scored ? 0.5 : 0.85);
   const b = store.boxes;
-  for (const i of store.shapes.touching(frame.box)) {
+  for (const i of store.touching(frame.box)) {
     const [rings, k] = [store.rings(i), 4 * i];
     raster.outline(rings, SHADOW, 1);
     const score = scored ? store.score(i) : null;
@@ -69,9 +70,9 @@ export function paintLabelDots(context, store, frame) {
   const raster = new Raster(context, frame);
   const b = store.boxes;
   const members = [[], [], [], []];
-  for (let i = 0; i < store.n; i++) if (store.labels[i] !== UNLABELED) members[store.labels[i]].push(i);
+  for (let i = 0; i < store.n; i++) if (store.labels[i] !== UNLABELED && store.isOnMap(i)) members[store.labels[i]].push(i);
   for (const i of store.hidden.keys()) {
-    if (!store.isHidden(i)) continue;
+    if (!store.isHidden(i) || !store.isOnMap(i)) continue;
     const [x, y] = [raster.x((b[4 * i] + b[4 * i + 2]) / 2), raster.y((b[4 * i + 1] + b[4 * i + 3]) / 2)];
     raster.block(x, y, 6 * raster.ratio, OBSCURED_EDGE);
     raster.block(x, y, 4 * raster.ratio, OBSCURED);

@@ -7,6 +7,8 @@ import { Scale } from "./grades.js";
 import { NO_OUTLINES } from "./outlines.js";
 import { boxOf, isInside, pointsInside } from "./polygon.js";
 
+const NOWHERE = { name: "", box: [0, 0, 1, 1], gsd_m: 1, lonlat: null };
+
 export class Store {
   constructor() {
     this.listeners = new Map();
@@ -16,7 +18,11 @@ export class Store {
     this.shapes = NO_OUTLINES; // see outlines.js
     this.boxes = new Float32Array(0); // minx, miny, maxx, maxy of each building, grid pixels
     this.areas = new Float32Array(0); // square pixels
-    this.medianSize = 20;
+    this.sites = [NOWHERE]; // {name, box in grid pixels, gsd_m, lonlat}, from top to bottom; the map shows one of them
+    this.borders = []; // rows between them
+    this.site = 0; // number of the one on the map
+    this.siteOf = new Uint16Array(0); // of each building
+    this.medianSize = 20; // of its buildings, in grid pixels
     this.scores = null;
     this.ranks = null;
     this.nScored = 0;
@@ -51,7 +57,6 @@ export class Store {
     this.isScale = false; // whether these are a scale, the mildest first
     this.ownTypes = []; // damage types that the analyst added in this browser, offered before the page's data have them
     this.cells = null; // {side, tops, ramp, hasUnknown} where cells are drawn in place of buildings
-    this.gsd = 1;
     this.mode = "view";
     this.colorBy = "labels";
     this.outlines = true;
@@ -103,7 +108,7 @@ export class Store {
     this.#leaveShapes();
     Object.assign(this, { n: ids.length, ids, areas, shapes, boxes: shapes.boxes, numbers: null });
     shapes.changed = () => this.emit("outlined");
-    this.medianSize = Math.sqrt(this.areas.slice().sort()[this.n >> 1]) || 20;
+    this.#divide();
     this.server = new Uint8Array(this.n);
     this.labels = new Uint8Array(this.n);
     this.grades = new Uint8Array(this.n);
@@ -114,11 +119,62 @@ export class Store {
     this.emit("geometry");
   }
 
+  /** @param sites as the page sends them */
+  setSites(sites) {
+    const encoded = JSON.stringify(sites);
+    if (encoded === this.encodedSites) return;
+    Object.assign(this, { encodedSites: encoded, sites, site: Math.min(this.site, sites.length - 1) });
+    this.borders = sites.slice(1).map(({ box }, k) => (sites[k].box[3] + box[1]) / 2);
+    this.#divide();
+    this.emit("sites");
+  }
+
+  #divide() {
+    this.siteOf = Uint16Array.from({ length: this.n }, (_, i) => this.siteAt((this.boxes[4 * i + 1] + this.boxes[4 * i + 3]) / 2));
+    this.#measure();
+  }
+
+  #measure() {
+    const areas = this.borders.length ? this.areas.filter((_, i) => this.isOnMap(i)) : this.areas.slice();
+    this.medianSize = Math.sqrt(areas.sort()[areas.length >> 1]) || 20;
+  }
+
+  /** Number of the site that a row of the grid belongs to; a gap is shared by both. */
+  siteAt(row) {
+    let k = 0;
+    while (row >= this.borders[k]) k++;
+    return k;
+  }
+
+  /** The site of building i. */
+  siteWith(i) {
+    return this.sites[this.siteOf[i] ?? 0];
+  }
+
+  /** Whether building i is of the site that the map shows. */
+  isOnMap(i) {
+    return this.siteOf[i] === this.site;
+  }
+
+  /** Metres per grid pixel on the map. */
+  get gsd() {
+    return this.sites[this.site].gsd_m;
+  }
+
+  /** Let the map show site k. @returns whether it showed another one */
+  showSite(k) {
+    if (k === this.site) return false;
+    this.site = k;
+    this.#measure();
+    this.emit("site");
+    return true;
+  }
+
   /** Another project comes: nothing of the one before can be seen or labelled until its own buildings are here. */
   empty() {
     this.ready = false;
     this.#leaveShapes();
-    Object.assign(this, { n: 0, ids: [], numbers: null, shapes: NO_OUTLINES, boxes: new Float32Array(0), areas: new Float32Array(0) });
+    Object.assign(this, { n: 0, ids: [], numbers: null, shapes: NO_OUTLINES, boxes: new Float32Array(0), areas: new Float32Array(0), siteOf: new Uint16Array(0) });
     Object.assign(this, { server: new Uint8Array(0), labels: new Uint8Array(0), grades: new Uint8Array(0), encoded: null, encodedDetails: null });
     Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [], ownTypes: [] });
     for (const name of ["selected", "hovered"]) this.set(name, -1);
@@ -348,9 +404,19 @@ export class Store {
     this.set("only", numbers && new Set(numbers));
   }
 
+  // What of a box belongs to the site on the map.
+  #onMap([minX, minY, maxX, maxY]) {
+    return [minX, Math.max(minY, this.borders[this.site - 1] ?? -Infinity), maxX, Math.min(maxY, this.borders[this.site] ?? Infinity)];
+  }
+
+  /** Whether more than so many buildings are to be drawn in a box. */
+  isMore(box, most) {
+    return this.shapes.isMore(this.#onMap(box), most);
+  }
+
   /** Numbers of the buildings to draw or hit whose boxes touch a box, ascending. */
   touching(box) {
-    const found = this.shapes.touching(box);
+    const found = this.shapes.touching(this.#onMap(box));
     return this.only ? found.filter((i) => this.only.has(i)) : found;
   }
 

@@ -328,7 +328,7 @@ export class WallPane {
 
   #hover(i, event) {
     this.store.set("hovered", i);
-    this.preview.soon(i, event.target.closest(".chip"), this.root, this.data.gsd_m);
+    this.preview.soon(i, event.target.closest(".chip"), this.root);
   }
 
   #leave() {
@@ -427,9 +427,8 @@ class WallPreview {
   }
 
   /** Show building i beside its cell, in a moment. */
-  soon(i, cell, pane, gsd) {
+  soon(i, cell, pane) {
     this.hide();
-    this.gsd = gsd;
     this.timer = setTimeout(() => cell.isConnected && this.#show(i, cell, pane), DELAY_MS);
   }
 
@@ -439,7 +438,7 @@ class WallPreview {
   }
 
   #fill() {
-    if (!this.root.hidden) this.facts.replaceChildren(...describe(this.store, this.i, this.gsd));
+    if (!this.root.hidden) this.facts.replaceChildren(...describe(this.store, this.i));
   }
 
   #show(i, cell, pane) {
