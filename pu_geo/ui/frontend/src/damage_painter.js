@@ -1,8 +1,8 @@
 // Draws the damage map: categories as exports and reports have them, nearness to the threshold, and cells where buildings are many.
 
-import { LABEL_COLORS, NOT_DAMAGED } from "./colors.js";
+import { LABEL_COLORS, NOT_DAMAGED, rgbOf } from "./colors.js";
 import { BELOW, CONFIRMED, FLAGGED, NEAR, UNKNOWN, categoryOf, countFrom, openScores, typesOf, uncertaintyOf } from "./flagging.js";
-import { Raster, pixel } from "./raster.js";
+import { Raster, pixel, strokes } from "./raster.js";
 
 // The same as in `geo/export/styles.py` and `geo/export/report_map.py`.
 export const CATEGORY_COLORS = ["#D55E00", "#E69F00", "#B4B4B4", "#8a8a8a"];
@@ -16,7 +16,6 @@ const CELL_PX = 15;
 const NEAR_FROM_PX = 70; // buildings larger than this are looked at one by one
 const CELL_OPACITY = 0.8;
 const [SHADOW, LINE, WHITE] = [pixel([0, 0, 0], 0.55), pixel([30, 30, 30], 0.9), pixel([255, 255, 255], 0.95)];
-const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
 /** Numbers in view by category. */
 function byCategory(store, frame) {
@@ -34,7 +33,7 @@ export function paintDamageDots(context, store, frame) {
   const { ratio } = raster;
   const size = Math.max(3, Math.min(5, store.medianSize / frame.resolution)) * ratio;
   const at = (i) => [raster.x((store.boxes[4 * i] + store.boxes[4 * i + 2]) / 2), raster.y((store.boxes[4 * i + 1] + store.boxes[4 * i + 3]) / 2)];
-  const below = pixel(rgb(CATEGORY_COLORS[BELOW]), 0.9);
+  const below = pixel(rgbOf(CATEGORY_COLORS[BELOW]), 0.9);
   for (const i of members[BELOW]) block(raster, at(i), size, below, SHADOW);
   for (const i of members[UNKNOWN]) cross(raster, at(i), Math.round(size + 2 * ratio));
   for (const category of [FLAGGED, CONFIRMED]) {
@@ -210,13 +209,7 @@ export function paintDamageShapes(context, store, frame, inChunks) {
         context.fill("evenodd");
       }
       context.globalAlpha = 1;
-      for (const [color, width] of [[edge, isNear ? 1.4 * wide : wide], [line, isNear ? 1.6 * thin : thin]]) {
-        if (dashes && color === line) context.setLineDash(dashes);
-        context.strokeStyle = color;
-        context.lineWidth = width;
-        context.stroke();
-      }
-      context.setLineDash([]);
+      strokes(context, [edge, isNear ? 1.4 * wide : wide], [line, isNear ? 1.6 * thin : thin, dashes]);
     });
   }
 }
@@ -227,9 +220,9 @@ export function paintDamageSmall(context, store, frame) {
   const members = byCategory(store, frame);
   const b = store.boxes;
   const styles = [
-    [pixel(rgb(CATEGORY_COLORS[CONFIRMED]), 0.95), null, WHITE],
-    [pixel(rgb(CATEGORY_COLORS[FLAGGED]), 0.95), pixel([40, 30, 0], 0.55), LINE],
-    [pixel(rgb(CATEGORY_COLORS[BELOW]), 0.35), null, pixel([235, 235, 235], 0.65)],
+    [pixel(rgbOf(CATEGORY_COLORS[CONFIRMED]), 0.95), null, WHITE],
+    [pixel(rgbOf(CATEGORY_COLORS[FLAGGED]), 0.95), pixel([40, 30, 0], 0.55), LINE],
+    [pixel(rgbOf(CATEGORY_COLORS[BELOW]), 0.35), null, pixel([235, 235, 235], 0.65)],
     [pixel([90, 94, 102], 0.75), pixel([225, 225, 225], 0.8), pixel([196, 199, 204], 0.9)],
   ];
   for (const category of [BELOW, UNKNOWN, FLAGGED, CONFIRMED]) {
@@ -269,15 +262,11 @@ export function paintUncertainty(context, store, frame, kind, inChunks) {
 function paintGroups(context, store, frame, kind, inChunks, groups) {
   if (kind === "large") {
     for (const { members, color, alpha } of groups) {
-      const [r, g, b] = rgb(color);
+      const [r, g, b] = rgbOf(color);
       inChunks(members, () => {
         context.fillStyle = `rgba(${r},${g},${b},${alpha})`;
         context.fill("evenodd");
-        for (const [line, width] of [["rgba(0,0,0,0.5)", 2.6], ["rgba(255,255,255,0.75)", 1.1]]) {
-          context.strokeStyle = line;
-          context.lineWidth = width;
-          context.stroke();
-        }
+        strokes(context, ["rgba(0,0,0,0.5)", 2.6], ["rgba(255,255,255,0.75)", 1.1]);
       });
     }
     return;
@@ -285,7 +274,7 @@ function paintGroups(context, store, frame, kind, inChunks, groups) {
   const raster = new Raster(context, frame);
   const side = Math.max(3, Math.min(6, (store.medianSize / frame.resolution) * 1.3)) * raster.ratio;
   for (const { members, color: hex, alpha, stands } of groups) {
-    const color = pixel(rgb(hex), alpha);
+    const color = pixel(rgbOf(hex), alpha);
     for (const i of members) {
       const box = store.boxes.subarray(4 * i, 4 * i + 4);
       if (kind === "dots") block(raster, [raster.x((box[0] + box[2]) / 2), raster.y((box[1] + box[3]) / 2)], stands ? side + raster.ratio : side, color, hex === SEVERAL ? WHITE : stands ? LINE : pixel([0, 0, 0], 0.2));

@@ -3,7 +3,7 @@
 import { Card } from "./card.js";
 import { ChipPictures } from "./chip_pictures.js";
 import { NOT_ASSESSABLE, UNLABELED } from "./colors.js";
-import { h, remember, remembered } from "./dom.js";
+import { h, onceAFrame, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
 import { FlagBar } from "./flag_bar.js";
 import { fillWindow, stopFilling } from "./fill_window.js";
@@ -246,15 +246,7 @@ export class DamageView {
 
   #followTarget() {
     const { store } = this;
-    const later = () => {
-      if (this.isScheduled) return;
-      this.isScheduled = true;
-      requestAnimationFrame(() => {
-        this.isScheduled = false;
-        if (!this.isGone) this.#showTarget();
-      });
-    };
-    this.targetLater = later;
+    const later = (this.targetLater = onceAFrame(() => !this.isGone && this.#showTarget()));
     for (const event of ["selected", "chosen", "geometry", "labels", "grades", "scale", "mode"]) store.on(event, later);
     this.map.moved = later;
     this.root.addEventListener("scroll", later, true);

@@ -35,6 +35,19 @@ export function icon(name) {
   return h("span.icon", {}, new DOMParser().parseFromString(svg, "image/svg+xml").documentElement);
 }
 
+/** Return (): `draw` runs in the next frame, once however often it was asked for. */
+export function onceAFrame(draw) {
+  let isAsked = false;
+  return () => {
+    if (isAsked) return;
+    isAsked = true;
+    requestAnimationFrame(() => {
+      isAsked = false;
+      draw();
+    });
+  };
+}
+
 /** Change what `root` holds. Where the focus was in it and is gone then, the view gets it: keys and Tab go on from there. */
 export function keepingFocus(root, change) {
   const focused = root.getRootNode().activeElement;

@@ -1,6 +1,8 @@
 // The ground around a building, drawn from map tiles: what is shown of it, and the pictures that the tiles are kept in.
 // Knows nothing of the page; `chip_pictures.js` puts the canvases into it.
 
+import { strokes } from "./raster.js";
+
 const TILE_PX = 256;
 const AROUND_M = 15; // at least so much ground on each side of the building
 const MOST_TILES = 300; // decoded ones that are kept, 256 kB each
@@ -217,11 +219,7 @@ export function paintOutline(canvas, ground, rings, ratio) {
   }
   context.lineJoin = "round";
   const thin = canvas.width / ratio < 80;
-  for (const [width, color] of [[thin ? 2.4 : 3.4, "rgba(0,0,0,0.6)"], [thin ? 1 : 1.6, "#fff"]]) {
-    context.lineWidth = width * ratio;
-    context.strokeStyle = color;
-    context.stroke();
-  }
+  strokes(context, ["rgba(0,0,0,0.6)", (thin ? 2.4 : 3.4) * ratio], ["#fff", (thin ? 1 : 1.6) * ratio]);
 }
 
 /** A scale tick at the lower left, with its length where there is room; on large pictures an arrow to the north. */
@@ -232,21 +230,15 @@ export function paintTick(canvas, ground, gsd, ratio, { text, hasNorth }) {
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   const [x, y] = [6, width - 6];
-  const draw = (wide, color) => {
-    context.lineWidth = wide;
-    context.strokeStyle = color;
-    context.beginPath();
-    for (const [k, [a, b]] of [[x, y - 4], [x, y], [x + length, y], [x + length, y - 4]].entries()) context[k ? "lineTo" : "moveTo"](a, b);
-    if (hasNorth) {
-      for (const [k, [a, b]] of [[width - 10, 22], [width - 10, 8], [width - 13, 12]].entries()) context[k ? "lineTo" : "moveTo"](a, b);
-      context.moveTo(width - 10, 8);
-      context.lineTo(width - 7, 12);
-    }
-    context.stroke();
-  };
   context.lineJoin = context.lineCap = "round";
-  draw(3.4, "rgba(0,0,0,0.65)");
-  draw(1.4, "#fff");
+  context.beginPath();
+  const line = (...points) => points.forEach((point, k) => context[k ? "lineTo" : "moveTo"](...point));
+  line([x, y - 4], [x, y], [x + length, y], [x + length, y - 4]);
+  if (hasNorth) {
+    line([width - 10, 22], [width - 10, 8], [width - 13, 12]);
+    line([width - 10, 8], [width - 7, 12]);
+  }
+  strokes(context, ["rgba(0,0,0,0.65)", 3.4], ["#fff", 1.4]);
   if (width >= 84) paintText(context, text(metres), x + 3, y - 5, "left", width < 140 ? 9 : 11);
   if (hasNorth) paintText(context, "N", width - 10, 33, "center", 10);
   context.setTransform(1, 0, 0, 1, 0, 0);

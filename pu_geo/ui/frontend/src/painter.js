@@ -4,7 +4,7 @@ import {
   LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, SELECTED, UNLABELED, scoreStep, stepColor,
 } from "./colors.js";
 import { asCells, paintCells, paintDamageDots, paintDamageShapes, paintDamageSmall, paintTypes, paintUncertainty } from "./damage_painter.js";
-import { Raster, pixel } from "./raster.js";
+import { Raster, pixel, strokes } from "./raster.js";
 import { paintLabelDots, paintPlainDots, paintScoreDots, paintSmall } from "./small_painter.js";
 
 const DOT_BELOW_PX = 5; // buildings smaller than this on the screen are drawn as dots
@@ -93,15 +93,8 @@ function paintFlagging(context, store, frame) {
 function paintLarge(context, store, frame, scored) {
   const numbers = store.touching(frame.box);
   if (scored) paintScores(context, store, frame, numbers);
-  const stroke = (color, width) => {
-    context.strokeStyle = color;
-    context.lineWidth = width;
-    context.stroke();
-  };
-  inChunks(context, store, frame, numbers, () => {
-    stroke("rgba(0,0,0,0.45)", 2.8);
-    stroke(scored ? "rgba(255,255,255,0.5)" : "rgba(245,245,245,0.9)", 1.1);
-  });
+  const lines = [["rgba(0,0,0,0.45)", 2.8], [scored ? "rgba(255,255,255,0.5)" : "rgba(245,245,245,0.9)", 1.1]];
+  inChunks(context, store, frame, numbers, () => strokes(context, ...lines));
 }
 
 function paintScores(context, store, frame, numbers) {
@@ -200,12 +193,8 @@ function paintObscured(context, store, frame, members) {
       context.fillStyle = hatchPattern(context);
       context.fill("evenodd");
       context.globalAlpha = 1;
-      context.setLineDash([2, 3]);
     }
-    context.lineWidth = 1.6;
-    context.strokeStyle = "#c4c7cc";
-    context.stroke();
-    context.setLineDash([]);
+    strokes(context, ["#c4c7cc", 1.6, small ? [] : [2, 3]]);
   });
 }
 
@@ -245,33 +234,19 @@ function paintOutlines(context, store, frame, members, code, filled, grade = 0) 
         context.fill("evenodd");
       }
     }
-    context.lineWidth = 4.2;
-    context.strokeStyle = code === NOT_ASSESSABLE ? "rgba(20,20,20,0.8)" : "rgba(255,255,255,0.85)";
-    context.stroke();
-    context.lineWidth = 2.4;
-    context.strokeStyle = code === NOT_ASSESSABLE ? "#e8e8e8" : color;
-    if (code === NOT_ASSESSABLE) context.setLineDash([5, 4]);
-    else if (pattern) context.setLineDash(DASHES[pattern]);
-    context.stroke();
-    context.setLineDash([]);
+    if (code === NOT_ASSESSABLE) strokes(context, ["rgba(20,20,20,0.8)", 4.2], ["#e8e8e8", 2.4, [5, 4]]);
+    else strokes(context, ["rgba(255,255,255,0.85)", 4.2], [color, 2.4, DASHES[pattern]]);
   });
 }
 
-function ring(context, store, frame, i, color, width, dashes = []) {
+function ring(context, store, frame, i, color, width) {
   context.beginPath();
   if (asDots(store, frame)) {
     const [x, y] = store.center(i);
     context.arc((x - frame.box[0]) / frame.resolution, (y - frame.box[1]) / frame.resolution, 7, 0, 2 * Math.PI);
   } else trace(context, store, frame, i);
   context.lineJoin = "round";
-  context.lineWidth = width + 2;
-  context.strokeStyle = "rgba(0,0,0,0.75)";
-  context.stroke();
-  context.lineWidth = width;
-  context.strokeStyle = color;
-  context.setLineDash(dashes);
-  context.stroke();
-  context.setLineDash([]);
+  strokes(context, ["rgba(0,0,0,0.75)", width + 2], [color, width]);
 }
 
 // What is selected together: a pink line around each building below its label, or a pink dot above it.
@@ -317,10 +292,6 @@ function paintLines(context, store, frame, numbers) {
   const parts = [[numbers.filter((i) => !isLabeled(i)), width], [numbers.filter(isLabeled), Math.max(width, AROUND_LABEL)]];
   context.lineJoin = "round";
   for (const [members, wide] of parts) {
-    for (const [more, color] of [[2, "rgba(0,0,0,0.75)"], [0, SELECTED]]) {
-      context.lineWidth = wide + more;
-      context.strokeStyle = color;
-      inChunks(context, store, frame, members, () => context.stroke());
-    }
+    for (const line of [["rgba(0,0,0,0.75)", wide + 2], [SELECTED, wide]]) inChunks(context, store, frame, members, () => strokes(context, line));
   }
 }

@@ -2,7 +2,7 @@
 
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
-import { h, isShown, onceADoubleClick } from "./dom.js";
+import { h, isShown, onceADoubleClick, onceAFrame } from "./dom.js";
 import { colorOf, gradeButtons, markGiven } from "./grades.js";
 import { NO_DETAILS } from "./details.js";
 import { QUEUE_KEYS } from "./keys.js";
@@ -26,7 +26,7 @@ export class QueuePane {
    *   isForeignCheck(i)}
    */
   constructor(store, queue, pictures, actions) {
-    Object.assign(this, { store, queue, pictures, actions, pressed: onceADoubleClick() });
+    Object.assign(this, { store, queue, pictures, actions, pressed: onceADoubleClick(), later: onceAFrame(() => this.#draw()) });
     this.title = h("b");
     this.progress = h("span.soft");
     this.askText = h("span");
@@ -57,15 +57,6 @@ export class QueuePane {
   configure({ types }) {
     this.types.configure(types);
     this.later();
-  }
-
-  later() {
-    if (this.scheduled) return;
-    this.scheduled = true;
-    requestAnimationFrame(() => {
-      this.scheduled = false;
-      this.#draw();
-    });
   }
 
   /** What is large, and answered by buttons and keys: the queue's next, or the building elsewhere that has the cursor; null for none. */

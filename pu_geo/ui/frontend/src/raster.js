@@ -5,6 +5,17 @@ export function pixel([r, g, b], alpha = 1) {
   return ((Math.round(alpha * 255) << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
 
+/** Draw the line of a path several times, each over those before: [color, width, dashes] of each. */
+export function strokes(context, ...lines) {
+  for (const [color, width, dashes] of lines) {
+    context.strokeStyle = color;
+    context.lineWidth = width;
+    if (dashes) context.setLineDash(dashes);
+    context.stroke();
+    if (dashes) context.setLineDash([]);
+  }
+}
+
 export class Raster {
   /** @param frame see `makeFrame`; the canvas has its size */
   constructor(context, frame) {

@@ -1,7 +1,7 @@
 // Draws the dots of the scatter: a few as round sprites, many as blocks of pixels, too many as a heat of how many there are.
 
 import { clearCanvas } from "./painter.js";
-import { Raster, pixel } from "./raster.js";
+import { Raster, pixel, strokes } from "./raster.js";
 
 const FEW = 4000; // so many are drawn round, with a rim
 const CELL_PX = 4;
@@ -144,12 +144,8 @@ export function paintMarks(canvas, frame, xy, marks) {
   for (const { i, color } of marks) {
     const [x, y] = [(xy[2 * i] - frame.box[0]) / frame.resolution, (xy[2 * i + 1] - frame.box[1]) / frame.resolution];
     if (!(x > -10 && y > -10 && x < frame.width + 10 && y < frame.height + 10)) continue;
-    for (const [width, stroke] of [[5, "rgba(0,0,0,0.75)"], [2.4, color]]) {
-      context.beginPath();
-      context.arc(x, y, 7, 0, 2 * Math.PI);
-      context.lineWidth = width;
-      context.strokeStyle = stroke;
-      context.stroke();
-    }
+    context.beginPath();
+    context.arc(x, y, 7, 0, 2 * Math.PI);
+    strokes(context, ["rgba(0,0,0,0.75)", 5], [color, 2.4]);
   }
 }

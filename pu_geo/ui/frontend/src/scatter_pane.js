@@ -1,9 +1,9 @@
 // The scatter: drag moves it, the wheel zooms, a line drawn by hand selects.
 
-import { RAMP_CSS, SELECTED } from "./colors.js";
+import { CIVIDIS_CSS, RAMP_CSS, SELECTED } from "./colors.js";
 import { describe } from "./describe.js";
-import { h, icon, isShown, remember, remembered, segmented } from "./dom.js";
-import { CIVIDIS_CSS, colorDots, dotsOf } from "./dot_colors.js";
+import { h, icon, isShown, onceAFrame, remember, remembered, segmented } from "./dom.js";
+import { colorDots, dotsOf } from "./dot_colors.js";
 import { boxOf, pointsInside } from "./polygon.js";
 import { paintChips, placeChips, Sheets, showsChips, SIDE_PX } from "./scatter_chips.js";
 import { inView, paintMarks, paintScatter } from "./scatter_painter.js";
@@ -20,7 +20,7 @@ const STEP = 1.6; // of the buttons
 export class ScatterPane {
   /** @param actions {choose(numbers, adds), select(i), locate(i)} */
   constructor(store, pictures, actions) {
-    Object.assign(this, { store, actions, pictures, chips: [] });
+    Object.assign(this, { store, actions, pictures, chips: [], drawSoon: onceAFrame(() => this.draw()) });
     this.sheets = new Sheets(() => this.later());
     this.view = new ScatterView();
     this.xy = null; // x, -y of each building; NaN for those that the run does not know
@@ -154,12 +154,7 @@ export class ScatterPane {
 
   #later(what) {
     this.stale = what === "dots" || this.stale === "dots" ? "dots" : "marks";
-    if (this.scheduled) return;
-    this.scheduled = true;
-    requestAnimationFrame(() => {
-      this.scheduled = false;
-      this.draw();
-    });
+    this.drawSoon();
   }
 
   draw() {

@@ -1,13 +1,13 @@
 // Draws the arrows of shifts, and what their colours mean.
 
+import { CIVIDIS, CIVIDIS_CSS } from "./colors.js";
 import { h } from "./dom.js";
+import { strokes } from "./raster.js";
 import { arrowsIn, exaggeration } from "./shifts.js";
 import { TEXTS } from "./texts.js";
 
 const { map: words } = TEXTS;
 
-// Cividis: even to colour-blind eyes, and another ramp than that of scores.
-const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 const HEAD_PX = 8;
 const SHORTEST_PX = 4; // below it an arrow would be all head
 const DOT_PX = 4;
@@ -29,13 +29,9 @@ export function paintArrows(context, store, frame) {
 }
 
 function paintFailed(context, [x, y]) {
-  for (const [width, color] of [[4, "rgba(255,255,255,0.9)"], [1.8, "#111"]]) {
-    context.beginPath();
-    context.arc(x, y, DOT_PX, 0, 2 * Math.PI);
-    context.lineWidth = width;
-    context.strokeStyle = color;
-    context.stroke();
-  }
+  context.beginPath();
+  context.arc(x, y, DOT_PX, 0, 2 * Math.PI);
+  strokes(context, ["rgba(255,255,255,0.9)", 4], ["#111", 1.8]);
 }
 
 function paintArrow(context, tail, head, quality) {
@@ -44,14 +40,10 @@ function paintArrow(context, tail, head, quality) {
   const [dx, dy] = [head[0] - tail[0], head[1] - tail[1]];
   const length = Math.hypot(dx, dy);
   const isDot = length < SHORTEST_PX;
-  for (const [width, color] of [[4.4, halo], [2.2, CIVIDIS[step]]]) {
-    context.beginPath();
-    if (isDot) context.arc(...head, 1.5, 0, 2 * Math.PI);
-    else traceArrow(context, tail, head, [dx / length, dy / length], Math.min(HEAD_PX, 0.6 * length));
-    context.lineWidth = width;
-    context.strokeStyle = color;
-    context.stroke();
-  }
+  context.beginPath();
+  if (isDot) context.arc(...head, 1.5, 0, 2 * Math.PI);
+  else traceArrow(context, tail, head, [dx / length, dy / length], Math.min(HEAD_PX, 0.6 * length));
+  strokes(context, [halo, 4.4], [CIVIDIS[step], 2.2]);
 }
 
 function traceArrow(context, tail, head, [ux, uy], size) {
@@ -69,6 +61,6 @@ export function arrowLegend(store, resolution) {
   const failed = h("div.entry", {}, h("i.failed"), words.failed);
   if (!longest) return [h("div.rampbox.arrowbox", {}, h("b", {}, words.arrows), failed)];
   const title = words.arrowScale(exaggeration(store, resolution), longest);
-  const bar = h("div.ramp", { style: `background:linear-gradient(90deg, ${CIVIDIS.join(", ")})` });
+  const bar = h("div.ramp", { style: `background:${CIVIDIS_CSS}` });
   return [h("div.rampbox.arrowbox", {}, h("b", {}, title), bar, h("div.rampends", {}, h("span", {}, words.lowQuality), h("span", {}, words.highQuality)), failed)];
 }

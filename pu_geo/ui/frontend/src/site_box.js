@@ -1,12 +1,13 @@
 // On the map of an event of several sites: the name of the one it shows, and a list of all with counts, which leads to each.
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
-import { h } from "./dom.js";
+import { h, onceAFrame } from "./dom.js";
 import { UNKNOWN, categoryOf } from "./flagging.js";
 import { TEXTS } from "./texts.js";
 
 const { sites: words, number } = TEXTS;
-const MARKS = { damaged: "i.dot.label1", flagged: "span.swatch.flagged", notAssessed: "i.dot.obscured" };
+const COLUMNS = Object.keys(words.columns);
+const MARKS = { buildings: ["span", "⌂"], damaged: ["i.dot.label1"], reviewed: ["span", "✓"], flagged: ["span.swatch.flagged"], notAssessed: ["i.dot.obscured"] };
 
 /** Counts of each site: {buildings, damaged, reviewed, flagged: by score, null where there is no threshold, notAssessed}. */
 export function countSites(store) {
@@ -32,10 +33,10 @@ export function stateOf({ buildings, reviewed }) {
 export class SiteBox {
   /** @param go (number of a site) */
   constructor(store, go) {
-    Object.assign(this, { store, go });
+    Object.assign(this, { store, go, countSoon: onceAFrame(() => this.#count()) });
     this.name = h("b");
     this.place = h("span.num");
-    this.button = h("button.site", { type: "button", title: words.hint, "aria-expanded": "false", onclick: () => this.toggle() }, this.name, this.place, h("span", { "aria-hidden": "true" }, "▾"));
+    this.button = h("button.site", { type: "button", title: words.hint, "aria-expanded": "false", onclick: () => this.toggle() }, this.name, this.place, "▾");
     this.list = h("div.sites", { hidden: true, role: "group", "aria-label": words.list });
     this.root = h("div.sitebox", { hidden: true }, this.button, this.list);
     store.on("sites", () => this.#build());
@@ -59,12 +60,12 @@ export class SiteBox {
     const { sites } = this.store;
     this.root.hidden = sites.length < 2;
     this.rows = sites.map(({ name }, k) => {
-      const cells = Object.fromEntries(Object.keys(words.columns).map((column) => [column, h("span.num")]));
-      const state = h("span.state");
-      return { cells, state, root: h("button.row", { type: "button", onclick: () => this.#choose(k) }, h("span.named", {}, h("span", { title: name }, name), state), ...Object.values(cells)) };
+      const [state, cells] = [h("span.state"), COLUMNS.map(() => h("span.num"))];
+      return { cells, state, root: h("button.row", { type: "button", onclick: () => this.#choose(k) }, h("span.named", {}, h("span", { title: name }, name), state), ...cells) };
     });
-    this.head = Object.entries(words.columns).map(([column, [word, title]]) => h("span", { title }, MARKS[column] ? h(MARKS[column]) : null, h("span.word", {}, word)));
-    this.list.replaceChildren(h("div.row", {}, h("span.named"), ...this.head), ...this.rows.map(({ root }) => root));
+    const head = COLUMNS.map((column) => h("span", { title: words.columns[column][1] }, h(MARKS[column][0], {}, MARKS[column][1]), h("span.word", {}, ` ${words.columns[column][0]}`)));
+    this.cells = [head, ...this.rows.map(({ cells }) => cells)];
+    this.list.replaceChildren(h("div.row", {}, h("span.named"), ...head), ...this.rows.map(({ root }) => root));
     this.#show();
     this.#later();
   }
@@ -83,20 +84,15 @@ export class SiteBox {
 
   // Only for those who look, and once a frame.
   #later() {
-    if (!this.isOpen || this.isScheduled) return;
-    this.isScheduled = true;
-    requestAnimationFrame(() => {
-      this.isScheduled = false;
-      this.#count();
-    });
+    if (this.isOpen) this.countSoon();
   }
 
   #count() {
     countSites(this.store).forEach((counts, k) => {
       const { cells, state } = this.rows[k];
-      for (const [column, cell] of Object.entries(cells)) cell.textContent = counts[column] === null ? "" : number(counts[column]);
+      cells.forEach((cell, at) => (cell.textContent = number(counts[COLUMNS[at]] ?? 0)));
       state.textContent = stateOf(counts);
+      for (const row of this.cells) row[COLUMNS.indexOf("flagged")].hidden = counts.flagged === null;
     });
-    this.head[Object.keys(words.columns).indexOf("flagged")].hidden = this.store.scores === null || this.store.threshold === null;
   }
 }

@@ -2,7 +2,7 @@
 
 import { NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
 import { chipLabel, describe, markHere } from "./describe.js";
-import { h, icon, isSelecting, isShown, remember, remembered } from "./dom.js";
+import { h, icon, isSelecting, isShown, onceAFrame, remember, remembered } from "./dom.js";
 import { colorOf } from "./grades.js";
 import { TEXTS } from "./texts.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
@@ -14,7 +14,7 @@ const SIZES = { S: 64, M: 96, L: 148 };
 export class WallPane {
   /** @param actions {label(i, code | "toggle"), many(numbers, adds), select(i), locate(i)} */
   constructor(store, pictures, actions) {
-    Object.assign(this, { store, pictures, actions });
+    Object.assign(this, { store, pictures, actions, drawSoon: onceAFrame(() => this.#draw()) });
     this.like = null; // {i, distances} of the chip that others are compared with
     this.order = "score";
     this.filter = "all";
@@ -199,12 +199,7 @@ export class WallPane {
 
   #later(relayout = false) {
     this.relayout ||= relayout;
-    if (this.scheduled) return;
-    this.scheduled = true;
-    requestAnimationFrame(() => {
-      this.scheduled = false;
-      this.#draw();
-    });
+    this.drawSoon();
   }
 
   #layout() {
