@@ -2,7 +2,7 @@
 
 import { LABEL_COLORS, NOT_DAMAGED, rgbOf } from "./colors.js";
 import { BELOW, CONFIRMED, FLAGGED, NEAR, UNKNOWN, categoryOf, countFrom, openScores, typesOf, uncertaintyOf } from "./flagging.js";
-import { Raster, pixel, strokes } from "./raster.js";
+import { Raster, hatch, patternOf, pixel, roundDot, stampOf, strokes } from "./raster.js";
 
 // The same as in `geo/export/styles.py` and `geo/export/report_map.py`.
 export const CATEGORY_COLORS = ["#D55E00", "#E69F00", "#B4B4B4", "#8a8a8a"];
@@ -63,35 +63,20 @@ function dot(category, ratio, n) {
 }
 
 function drawDot(category, ratio, radius) {
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = Math.ceil((2 * radius + 3) * ratio);
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
-  const middle = canvas.width / ratio / 2;
-  context.beginPath();
-  context.arc(middle, middle, radius, 0, 2 * Math.PI);
-  context.fillStyle = category === CONFIRMED ? CATEGORY_COLORS[CONFIRMED] : "#fff";
-  context.fill();
-  if (category === FLAGGED) {
-    context.save();
-    context.clip();
-    context.fillStyle = CATEGORY_COLORS[FLAGGED];
-    context.fillRect(0, 0, 2 * middle, 2 * middle);
-    context.strokeStyle = "rgba(20,20,20,0.85)"; // one dark line: a hatch that small dots have room for
-    context.lineWidth = 1.3;
-    context.beginPath();
-    context.moveTo(0, 2 * middle);
-    context.lineTo(2 * middle, 0);
-    context.stroke();
-    context.restore();
-  }
-  context.beginPath();
-  context.arc(middle, middle, radius, 0, 2 * Math.PI);
-  context.lineWidth = 1.2;
-  context.strokeStyle = category === CONFIRMED ? "rgba(255,255,255,0.95)" : "rgba(20,20,20,0.9)";
-  context.stroke();
-  const { data, width, height } = context.getImageData(0, 0, canvas.width, canvas.height);
-  return { data: new Uint32Array(data.buffer), width, height };
+  const isFlagged = category === FLAGGED;
+  return stampOf(roundDot(2 * radius + 3, radius, ratio, CATEGORY_COLORS[category], (context, middle, circle) => {
+    if (isFlagged) {
+      context.save();
+      context.clip();
+      context.beginPath();
+      context.moveTo(0, 2 * middle);
+      context.lineTo(2 * middle, 0);
+      strokes(context, ["rgba(20,20,20,0.85)", 1.3]); // one dark line: a hatch that small dots have room for
+      context.restore();
+    }
+    circle();
+    strokes(context, [isFlagged ? "rgba(20,20,20,0.9)" : "rgba(255,255,255,0.95)", 1.2]);
+  }));
 }
 
 /** Smallest of 1, 2, 5, 10, 20, ... (and tenths) that is at least `length`. As `report_map.round_length`. */
@@ -102,7 +87,7 @@ export function roundLength(length) {
 
 /** Whether so many buildings are in view that cells show them better than dots. */
 export function asCells(store, frame) {
-  return store.n > MOST_SINGLY && store.isMore(frame.box, MOST_SINGLY);
+  return store.n > MOST_SINGLY && store.shapes.isMore(store.onMap(frame.box), MOST_SINGLY);
 }
 
 /** Side of a cell in grid pixels; it lies on the grid, so that it stays where it is while the map moves. */
@@ -162,28 +147,14 @@ const HATCHES = {
   unknown: [8, 1.2, "rgba(225,225,225,0.9)"],
   "unknown near": [16, 1.2, "rgba(225,225,225,0.9)"],
 };
-const patterns = new Map();
 function pattern(context, kind) {
-  if (patterns.has(kind)) return patterns.get(kind);
   const [side, width, color] = HATCHES[kind];
   const isBackward = kind.startsWith("unknown"); // not assessed leans the other way
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = side;
-  const pen = tile.getContext("2d");
-  if (isBackward) {
+  return patternOf(context, kind, side, (pen) => {
     pen.fillStyle = kind === "unknown" ? "rgba(60,64,72,0.6)" : "rgba(60,64,72,0.3)";
-    pen.fillRect(0, 0, side, side);
-  }
-  pen.strokeStyle = color;
-  pen.lineWidth = width;
-  pen.beginPath();
-  for (const shift of [-side, 0, side]) {
-    pen.moveTo(shift - 1, isBackward ? -1 : side + 1);
-    pen.lineTo(shift + side + 1, isBackward ? side + 1 : -1);
-  }
-  pen.stroke();
-  patterns.set(kind, context.createPattern(tile, "repeat"));
-  return patterns.get(kind);
+    if (isBackward) pen.fillRect(0, 0, side, side);
+    hatch(pen, side, color, width, isBackward);
+  });
 }
 
 // Fill, line below, line, and their widths, of each category.

@@ -10,6 +10,7 @@ import { altKeyOnly, mouseActionButton } from "ol/events/condition.js";
 import DragBox from "ol/interaction/DragBox.js";
 import PointerInteraction from "ol/interaction/Pointer.js";
 import { defaults as defaultInteractions } from "ol/interaction/defaults.js";
+import { HandLine } from "./hand_line.js";
 
 const shiftDrag = ({ originalEvent: { shiftKey, altKey } }) => shiftKey && !altKey;
 /** A box of the grid, as OpenLayers has it. */
@@ -61,44 +62,30 @@ export function makeMap(layers, marked) {
 }
 
 // Alt + drag: a line drawn by hand around buildings.
-const SVG = "http://www.w3.org/2000/svg";
-const STEP_PX = 3;
 const FEWEST_POINTS = 4; // fewer are a slip of the hand
 
 class Lasso extends PointerInteraction {
   /** @param done ([[x, y], ...] in map coordinates) */
   constructor(done) {
     super();
-    this.done = done;
-    this.line = document.createElementNS(SVG, "polygon");
-    this.picture = document.createElementNS(SVG, "svg");
-    this.picture.classList.add("lasso");
-    this.picture.append(this.line);
+    Object.assign(this, { done, line: new HandLine() });
   }
 
   handleDownEvent(event) {
     if (!altKeyOnly(event) || !mouseActionButton(event)) return false;
-    this.points = [];
-    this.pixels = [];
-    event.map.getViewport().append(this.picture);
-    this.#add(event);
+    event.map.getViewport().append(this.line.root);
+    this.line.start(event.pixel);
     return true;
   }
 
-  handleDragEvent(event) {
-    const [x, y] = this.pixels.at(-1);
-    if (Math.hypot(event.pixel[0] - x, event.pixel[1] - y) >= STEP_PX) this.#add(event);
+  handleDragEvent({ pixel }) {
+    this.line.add(pixel);
   }
 
-  handleUpEvent() {
-    this.picture.remove();
-    if (this.points.length >= FEWEST_POINTS) this.done(this.points);
+  handleUpEvent({ map }) {
+    const { points } = this.line;
+    this.line.end();
+    if (points.length >= FEWEST_POINTS) this.done(points.map((point) => map.getCoordinateFromPixel(point)));
     return false;
-  }
-
-  #add({ pixel, coordinate }) {
-    this.points.push(coordinate);
-    this.pixels.push(pixel);
-    this.line.setAttribute("points", this.pixels.map((each) => each.join(",")).join(" "));
   }
 }

@@ -4,7 +4,7 @@ import {
   LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, SELECTED, UNLABELED, scoreStep, stepColor,
 } from "./colors.js";
 import { asCells, paintCells, paintDamageDots, paintDamageShapes, paintDamageSmall, paintTypes, paintUncertainty } from "./damage_painter.js";
-import { Raster, pixel, strokes } from "./raster.js";
+import { Raster, hatch, patternOf, pixel, strokes, thinned } from "./raster.js";
 import { paintLabelDots, paintPlainDots, paintScoreDots, paintSmall } from "./small_painter.js";
 
 const DOT_BELOW_PX = 5; // buildings smaller than this on the screen are drawn as dots
@@ -110,23 +110,7 @@ function paintScores(context, store, frame, numbers) {
   });
 }
 
-let hatch = null;
-function hatchPattern(context) {
-  if (hatch) return hatch;
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = 7;
-  const pen = tile.getContext("2d");
-  pen.strokeStyle = "rgba(235,235,235,0.95)";
-  pen.lineWidth = 1.5;
-  pen.beginPath();
-  for (const shift of [-7, 0, 7]) {
-    pen.moveTo(shift - 1, 8);
-    pen.lineTo(shift + 8, -1);
-  }
-  pen.stroke();
-  hatch = context.createPattern(tile, "repeat");
-  return hatch;
-}
+const hatchPattern = (context) => patternOf(context, "hatch", 7, (pen) => hatch(pen, 7, "rgba(235,235,235,0.95)", 1.5));
 
 /** What changes with the pointer: hover, and the selected building, which keys act on. */
 export function paintTop(canvas, store, frame) {
@@ -199,25 +183,13 @@ function paintObscured(context, store, frame, members) {
 }
 
 const DASHES = { cross: [], slash: [8, 3], dots: [2, 3] }; // of the line around a graded building
-const patterns = new Map(); // by name and color
 function gradePattern(context, name, color) {
-  const key = `${name} ${color}`;
-  if (patterns.has(key)) return patterns.get(key);
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = 8;
-  const pen = tile.getContext("2d");
-  pen.strokeStyle = pen.fillStyle = color;
-  pen.lineWidth = 1.8;
-  pen.beginPath();
-  for (const shift of [-8, 0, 8]) {
-    if (name !== "dots") pen.moveTo(shift - 1, 9), pen.lineTo(shift + 9, -1);
-    if (name === "cross") pen.moveTo(shift - 1, -1), pen.lineTo(shift + 9, 9);
-  }
-  if (name === "dots") pen.fillRect(1, 1, 2, 2), pen.fillRect(5, 5, 2, 2);
-  pen.stroke();
-  const found = context.createPattern(tile, "repeat");
-  patterns.set(key, found);
-  return found;
+  return patternOf(context, `${name} ${color}`, 8, (pen) => {
+    pen.fillStyle = color;
+    if (name === "dots") for (const at of [1, 5]) pen.fillRect(at, at, 2, 2);
+    else hatch(pen, 8, color, 1.8);
+    if (name === "cross") hatch(pen, 8, color, 1.8, true);
+  });
 }
 
 function paintOutlines(context, store, frame, members, code, filled, grade = 0) {
@@ -268,18 +240,7 @@ export function paintChosen(canvas, store, frame) {
 
 function paintDots(context, store, frame, numbers) {
   const raster = new Raster(context, frame);
-  const cell = CELL_PX * raster.ratio;
-  const columns = Math.ceil(raster.width / cell);
-  const taken = new Uint8Array(columns * Math.ceil(raster.height / cell));
-  const places = [];
-  for (const i of numbers) {
-    const [gridX, gridY] = store.center(i);
-    const [x, y] = [raster.x(gridX), raster.y(gridY)];
-    const at = Math.floor(x / cell) + columns * Math.floor(y / cell);
-    if (x < 0 || y < 0 || x >= raster.width || y >= raster.height || taken[at]) continue;
-    taken[at] = 1;
-    places.push([x, y]);
-  }
+  const places = thinned(raster, store, numbers, CELL_PX);
   const side = numbers.length > MANY ? SMALL_PX : DOT_PX;
   for (const [x, y] of places) raster.block(x, y, Math.round((side + 2 * RIM_PX) * raster.ratio), DARK);
   for (const [x, y] of places) raster.block(x, y, Math.round(side * raster.ratio), PINK);

@@ -1,7 +1,7 @@
 // Draws the dots of the scatter: a few as round sprites, many as blocks of pixels, too many as a heat of how many there are.
 
 import { clearCanvas } from "./painter.js";
-import { Raster, pixel, strokes } from "./raster.js";
+import { Raster, pixel, roundDot, strokes } from "./raster.js";
 
 const FEW = 4000; // so many are drawn round, with a rim
 const CELL_PX = 4;
@@ -123,19 +123,7 @@ function sprite(rgb, rim, size, ratio) {
 }
 
 function drawSprite(rgb, rim, size, ratio) {
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = Math.ceil((size + 2) * ratio);
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
-  const middle = canvas.width / ratio / 2;
-  context.beginPath();
-  context.arc(middle, middle, size / 2, 0, 2 * Math.PI);
-  context.fillStyle = `rgb(${rgb})`;
-  context.fill();
-  context.lineWidth = 0.8;
-  context.strokeStyle = `rgba(${rim},0.8)`;
-  context.stroke();
-  return canvas;
+  return roundDot(size + 2, size / 2, ratio, `rgb(${rgb})`, (context) => strokes(context, [`rgba(${rim},0.8)`, 0.8]));
 }
 
 /** What changes with the pointer: the dots of the building under it, and of the one that was clicked. */

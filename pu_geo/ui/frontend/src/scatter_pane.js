@@ -4,6 +4,7 @@ import { CIVIDIS_CSS, RAMP_CSS, SELECTED } from "./colors.js";
 import { describe } from "./describe.js";
 import { h, icon, isShown, onceAFrame, remember, remembered, segmented } from "./dom.js";
 import { colorDots, dotsOf } from "./dot_colors.js";
+import { HandLine } from "./hand_line.js";
 import { boxOf, pointsInside } from "./polygon.js";
 import { paintChips, placeChips, Sheets, showsChips, SIDE_PX } from "./scatter_chips.js";
 import { inView, paintMarks, paintScatter } from "./scatter_painter.js";
@@ -304,43 +305,6 @@ export class ScatterPane {
     const { left, top } = this.stage.getBoundingClientRect();
     const [x, y] = this.view.toScreen(this.xy[2 * i], this.xy[2 * i + 1]);
     return [left + x, top + y];
-  }
-}
-
-// A line that is being drawn by hand over the scatter.
-const SVG = "http://www.w3.org/2000/svg";
-const STEP_PX = 3;
-
-class HandLine {
-  constructor() {
-    this.shape = document.createElementNS(SVG, "polygon");
-    this.root = document.createElementNS(SVG, "svg");
-    this.root.classList.add("lasso");
-    this.root.append(this.shape);
-    this.points = [];
-    this.end();
-  }
-
-  start(point) {
-    this.points = [point];
-    this.root.style.display = "";
-    this.#show();
-  }
-
-  add([x, y]) {
-    const [lastX, lastY] = this.points.at(-1);
-    if (Math.hypot(x - lastX, y - lastY) < STEP_PX) return;
-    this.points.push([x, y]);
-    this.#show();
-  }
-
-  /** Hide the line; its points stay until the next one. */
-  end() {
-    this.root.style.display = "none";
-  }
-
-  #show() {
-    this.shape.setAttribute("points", this.points.map((each) => each.join(",")).join(" "));
   }
 }
 

@@ -1,7 +1,7 @@
 // Draws buildings at low zoom, where up to 100,000 of them are in view: as dots, and as plain outlines a little further in.
 
 import { LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, scoreStep, stepRgb } from "./colors.js";
-import { Raster, pixel } from "./raster.js";
+import { Raster, pixel, roundDot, stampOf, strokes, thinned } from "./raster.js";
 
 const CELL_PX = 4; // one plain dot in so many screen pixels is enough; more would hide the picture
 const SHADOW = pixel([0, 0, 0], 0.45);
@@ -12,19 +12,9 @@ const BELOW_ALPHA = 0.3; // of scores below the threshold
 /** Without scores: where buildings are. */
 export function paintPlainDots(context, store, frame) {
   const raster = new Raster(context, frame);
-  const cell = CELL_PX * raster.ratio;
-  const columns = Math.ceil(raster.width / cell);
-  const taken = new Uint8Array(columns * Math.ceil(raster.height / cell));
   const side = Math.round(2 * raster.ratio);
   const [dot, shadow] = [pixel([250, 250, 250], 0.6), pixel([0, 0, 0], 0.3)];
-  const b = store.boxes;
-  for (let i = 0, k = 0; i < store.n; i++, k += 4) {
-    if (!store.isOnMap(i)) continue;
-    const [x, y] = [raster.x((b[k] + b[k + 2]) / 2), raster.y((b[k + 1] + b[k + 3]) / 2)];
-    if (x < 0 || y < 0 || x >= raster.width || y >= raster.height) continue;
-    const at = Math.floor(x / cell) + columns * Math.floor(y / cell);
-    if (taken[at]) continue;
-    taken[at] = 1;
+  for (const [x, y] of thinned(raster, store, store.touching(frame.box), CELL_PX)) {
     raster.block(x + side / 2, y + side / 2, side, shadow);
     raster.block(x, y, side, dot);
   }
@@ -96,21 +86,11 @@ function labelDot(code, ratio, scale, grade) {
 }
 
 function drawLabelDot(code, ratio, color, pattern) {
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = Math.ceil((2 * DOT_RADIUS_PX + 2) * ratio);
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
-  const middle = canvas.width / ratio / 2;
-  context.beginPath();
-  context.arc(middle, middle, DOT_RADIUS_PX, 0, 2 * Math.PI);
-  context.fillStyle = color;
-  context.fill();
-  paintGradeMark(context, middle, pattern);
-  context.lineWidth = 1.4;
-  context.strokeStyle = "rgba(255,255,255,0.95)";
-  if (code === NOT_ASSESSABLE) context.setLineDash([2, 2]);
-  context.stroke();
-  return pixelsOf(context, canvas);
+  return stampOf(roundDot(2 * DOT_RADIUS_PX + 2, DOT_RADIUS_PX, ratio, color, (context, middle, circle) => {
+    paintGradeMark(context, middle, pattern);
+    circle();
+    strokes(context, ["rgba(255,255,255,0.95)", 1.4, code === NOT_ASSESSABLE ? [2, 2] : undefined]);
+  }));
 }
 
 // A cross, a line or a dot inside, as fills have them on larger buildings.
@@ -125,11 +105,4 @@ function paintGradeMark(context, middle, pattern) {
   if (pattern) context.stroke();
   if (pattern === "dots") context.fillRect(middle - 1, middle - 1, 2, 2);
   context.restore();
-  context.beginPath();
-  context.arc(middle, middle, DOT_RADIUS_PX, 0, 2 * Math.PI);
-}
-
-function pixelsOf(context, canvas) {
-  const { data, width, height } = context.getImageData(0, 0, canvas.width, canvas.height);
-  return { data: new Uint32Array(data.buffer), width, height };
 }

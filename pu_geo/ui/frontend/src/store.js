@@ -404,19 +404,14 @@ export class Store {
     this.set("only", numbers && new Set(numbers));
   }
 
-  // What of a box belongs to the site on the map.
-  #onMap([minX, minY, maxX, maxY]) {
+  /** What of a box belongs to the site on the map. */
+  onMap([minX, minY, maxX, maxY]) {
     return [minX, Math.max(minY, this.borders[this.site - 1] ?? -Infinity), maxX, Math.min(maxY, this.borders[this.site] ?? Infinity)];
-  }
-
-  /** Whether more than so many buildings are to be drawn in a box. */
-  isMore(box, most) {
-    return this.shapes.isMore(this.#onMap(box), most);
   }
 
   /** Numbers of the buildings to draw or hit whose boxes touch a box, ascending. */
   touching(box) {
-    const found = this.shapes.touching(this.#onMap(box));
+    const found = this.shapes.touching(this.onMap(box));
     return this.only ? found.filter((i) => this.only.has(i)) : found;
   }
 
