@@ -7,9 +7,9 @@ import { buttons, fakeBrowser, fakeServer, freshPage, pass, settle, sitesOf, squ
 fakeBrowser();
 const { Card } = await import("../../../pu_geo/ui/frontend/src/card.js");
 const { describe } = await import("../../../pu_geo/ui/frontend/src/describe.js");
-const { GradeBar } = await import("../../../pu_geo/ui/frontend/src/grade_bar.js");
-const { MarkBar } = await import("../../../pu_geo/ui/frontend/src/mark_bar.js");
-const { ReasonPicker } = await import("../../../pu_geo/ui/frontend/src/reason_picker.js");
+const { GradeBar } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
+const { MarkBar } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
+const { ReasonPicker } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
 const { SelectionBar } = await import("../../../pu_geo/ui/frontend/src/selection_bar.js");
 const { Toolbar } = await import("../../../pu_geo/ui/frontend/src/toolbar.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");

@@ -7,20 +7,18 @@ import { h, onceAFrame, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
 import { FlagBar } from "./flag_bar.js";
 import { fillWindow, stopFilling } from "./fill_window.js";
-import { GradeBar } from "./grade_bar.js";
 import { CLEAR_KEYS, listenForKeys, MARK_KEYS, SITE_KEYS, VIEW_KEYS } from "./keys.js";
 import { Labeler } from "./labeler.js";
 import { LayerBox } from "./layer_box.js";
 import { nextLayer } from "./layer_tiles.js";
 import { Loader } from "./loader.js";
 import { MapPane } from "./map_pane.js";
-import { MarkBar } from "./mark_bar.js";
+import { GradeBar, MarkBar, ReasonPicker } from "./mark_bars.js";
 import { OperationLog } from "./oplog.js";
 import { Panes } from "./panes.js";
 import { Presence } from "./presence.js";
 import { QueuePane } from "./queue_pane.js";
 import { QueueState } from "./queue_state.js";
-import { ReasonPicker } from "./reason_picker.js";
 import { SiteBox } from "./site_box.js";
 import { Store } from "./store.js";
 import { TEXTS } from "./texts.js";
@@ -29,6 +27,7 @@ import { WallPane } from "./wall_pane.js";
 
 const logs = new Map(); // by project; they outlive a change of page
 
+const LOOK = { view: "post", arrows: false, modelView: false, layer: "", opacity: 0.8, ramp: "grey" }; // kept for a project in this tab
 const COLORS = ["category", "scores", "uncertainty", "types"]; // of the damage map, as P walks through them
 
 export class DamageView {
@@ -161,13 +160,8 @@ export class DamageView {
     this.log = logs.get(token);
     this.log.changed = this.logChanged;
     const saved = remembered(this.#lookName, {});
-    this.store.set("view", saved.view ?? "post");
+    for (const [name, usual] of Object.entries(LOOK)) this.store.set(name, saved[name] ?? usual);
     this.store.set("colorBy", flagging ? color_by : (saved.colorBy ?? color_by ?? "labels"));
-    this.store.set("arrows", saved.arrows ?? false);
-    this.store.set("modelView", saved.modelView ?? false);
-    this.store.set("layer", saved.layer ?? "");
-    this.store.set("opacity", saved.opacity ?? 0.8);
-    this.store.set("ramp", saved.ramp ?? "grey");
     this.tab = saved.tab ?? "queue";
     this.givenColor = color_by;
   }

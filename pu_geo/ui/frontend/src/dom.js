@@ -56,6 +56,14 @@ export function keepingFocus(root, change) {
   if (had && (root.hidden || !root.contains(focused))) root.closest(".pugeo")?.focus({ preventScroll: true });
 }
 
+/** Let a select offer [value, text] each; an open one is left alone where they are the same. */
+export function offer(select, choices) {
+  const offered = JSON.stringify(choices);
+  if (select.dataset.offered === offered) return;
+  select.dataset.offered = offered;
+  select.replaceChildren(...choices.map(([value, text]) => h("option", { value }, text)));
+}
+
 /** A row of buttons of which one is on. `choices`: [[value, text, title], …] */
 export function segmented(label, choices, chosen) {
   const buttons = new Map();

@@ -1,7 +1,7 @@
 // The ground around a building, drawn from map tiles: what is shown of it, and the pictures that the tiles are kept in.
 // Knows nothing of the page; `chip_pictures.js` puts the canvases into it.
 
-import { strokes } from "./raster.js";
+import { hatch, patternOf, strokes } from "./raster.js";
 
 const TILE_PX = 256;
 const AROUND_M = 15; // at least so much ground on each side of the building
@@ -198,14 +198,8 @@ export function paintGround(canvas, ground, { resolution }, found) {
 function paintHatch(context, width, height) {
   context.fillStyle = "#3a3e46";
   context.fillRect(0, 0, width, height);
-  context.strokeStyle = "#6b7078";
-  context.lineWidth = 1.5;
-  context.beginPath();
-  for (let at = -height; at < width; at += 8) {
-    context.moveTo(at, height);
-    context.lineTo(at + height, 0);
-  }
-  context.stroke();
+  context.fillStyle = patternOf(context, "no ground", 8, (pen) => hatch(pen, 8, "#6b7078", 1.5));
+  context.fillRect(0, 0, width, height);
 }
 
 /** The footprint's outline over it. */

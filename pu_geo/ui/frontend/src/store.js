@@ -7,11 +7,13 @@ import { Scale } from "./grades.js";
 import { NO_OUTLINES } from "./outlines.js";
 import { boxOf, isInside, pointsInside } from "./polygon.js";
 
+const differ = (before, now) => now.some((each, i) => each !== before[i]);
 const NOWHERE = { name: "", box: [0, 0, 1, 1], gsd_m: 1, lonlat: null };
 
 export class Store {
   constructor() {
     this.listeners = new Map();
+    this.taken = new Map(); // what the page sent last, as JSON, by what it is
     this.n = 0;
     this.ids = [];
     this.numbers = null; // see `index`
@@ -77,10 +79,14 @@ export class Store {
 
   /** @param named as the page sends them, buildings without a layer as differences in base 36 */
   setNamed(named = []) {
-    const written = JSON.stringify(named);
-    if (written === this.encodedNamed) return;
-    this.encodedNamed = written;
-    this.set("named", named.map((layer) => ({ ...layer, missing: new Set(placesOf(layer.missing)) })));
+    if (this.#isNew("named", named)) this.set("named", named.map((layer) => ({ ...layer, missing: new Set(placesOf(layer.missing)) })));
+  }
+
+  // Runs of the page bring the same again and again.
+  #isNew(name, value) {
+    const before = this.taken.get(name);
+    this.taken.set(name, JSON.stringify(value));
+    return this.taken.get(name) !== before;
   }
 
   on(event, listener) {
@@ -121,9 +127,8 @@ export class Store {
 
   /** @param sites as the page sends them */
   setSites(sites) {
-    const encoded = JSON.stringify(sites);
-    if (encoded === this.encodedSites) return;
-    Object.assign(this, { encodedSites: encoded, sites, site: Math.min(this.site, sites.length - 1) });
+    if (!this.#isNew("sites", sites)) return;
+    Object.assign(this, { sites, site: Math.min(this.site, sites.length - 1) });
     this.borders = sites.slice(1).map(({ box }, k) => (sites[k].box[3] + box[1]) / 2);
     this.#divide();
     this.emit("sites");
@@ -256,31 +261,19 @@ export class Store {
     }
     this.emit("details");
     this.#grade();
-    for (let i = 0; i < this.n; i++) {
-      if (before[i] !== this.labels[i]) {
-        this.emit("labels", cause);
-        return;
-      }
-    }
+    if (differ(before, this.labels)) this.emit("labels", cause);
   }
 
   #grade() {
     const before = this.grades;
     this.grades = new Uint8Array(this.n);
     for (const [i, { grade }] of this.details) if (grade && i < this.n) this.grades[i] = this.scale.number(grade);
-    for (let i = 0; i < this.n; i++) {
-      if (before[i] !== this.grades[i]) {
-        this.emit("grades");
-        return;
-      }
-    }
+    if (differ(before, this.grades)) this.emit("grades");
   }
 
   /** @param grades the project's, see grades.js */
   setScale(grades) {
-    const encoded = JSON.stringify(grades ?? []);
-    if (encoded === this.encodedScale) return;
-    this.encodedScale = encoded;
+    if (!this.#isNew("scale", grades ?? [])) return;
     this.scale = new Scale(grades);
     this.#grade();
     this.emit("scale");
@@ -342,9 +335,7 @@ export class Store {
    * @param isScale whether they are a scale, the mildest first: who reaches one reaches those before it
    */
   setTypes(types = [], isScale = false) {
-    const encoded = JSON.stringify([types, isScale]);
-    if (encoded === this.encodedTypes) return;
-    this.encodedTypes = encoded;
+    if (!this.#isNew("types", [types, isScale])) return;
     this.isScale = isScale;
     this.types = types.map((one) => ({ ...one, people: new Set(placesOf(one.people)), score: new Set(placesOf(one.score)) }));
     this.emit("types");
@@ -366,9 +357,7 @@ export class Store {
 
   /** @param quality {reasons, candidates}: per reason, differences of positions in base 36 */
   setImageQuality(quality) {
-    const encoded = JSON.stringify([quality?.reasons, quality?.candidates]);
-    if (encoded === this.encodedQuality) return;
-    this.encodedQuality = encoded;
+    if (!this.#isNew("quality", [quality?.reasons, quality?.candidates])) return;
     const decode = (texts) => Object.entries(texts ?? {}).flatMap(([reason, places]) => Array.from(placesOf(places), (i) => [i, reason]));
     this.hidden = new Map(decode(quality?.reasons));
     this.candidates = new Map([...this.hidden, ...decode(quality?.candidates)].filter(([, reason]) => IS_ANSWER.has(reason)));
@@ -416,8 +405,7 @@ export class Store {
   }
 
   setConflicts(encoded) {
-    if (encoded === this.encodedConflicts) return;
-    this.encodedConflicts = encoded;
+    if (!this.#isNew("conflicts", encoded)) return;
     this.conflicts = encoded == null ? null : new Set(placesOf(encoded));
     this.emit("conflicts");
   }

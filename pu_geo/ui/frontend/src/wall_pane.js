@@ -2,7 +2,7 @@
 
 import { NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
 import { chipLabel, describe, markHere } from "./describe.js";
-import { h, icon, isSelecting, isShown, onceAFrame, remember, remembered } from "./dom.js";
+import { h, icon, isSelecting, isShown, offer, onceAFrame, remember, remembered } from "./dom.js";
 import { colorOf } from "./grades.js";
 import { TEXTS } from "./texts.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
@@ -116,18 +116,11 @@ export class WallPane {
   }
 
   #showTools() {
-    this.#offer(this.orderSelect, usableOrders(this.store, this.like));
-    this.#offer(this.filterSelect, usableFilters(this.store));
+    offer(this.orderSelect, usableOrders(this.store, this.like));
+    offer(this.filterSelect, usableFilters(this.store));
     this.orderSelect.value = this.effectiveOrder;
     this.filterSelect.value = this.effectiveFilter;
     this.slider.value = "SML".indexOf(this.size);
-  }
-
-  #offer(select, choices) {
-    const offered = JSON.stringify(choices);
-    if (select.dataset.offered === offered) return;
-    select.dataset.offered = offered;
-    select.replaceChildren(...choices.map(([value, text]) => h("option", { value }, text)));
   }
 
   get effectiveOrder() {
