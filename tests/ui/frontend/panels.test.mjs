@@ -10,7 +10,7 @@ const { describe } = await import("../../../pu_geo/ui/frontend/src/describe.js")
 const { GradeBar } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
 const { MarkBar } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
 const { ReasonPicker } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
-const { SelectionBar } = await import("../../../pu_geo/ui/frontend/src/selection_bar.js");
+const { SelectionBar } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
 const { Toolbar } = await import("../../../pu_geo/ui/frontend/src/toolbar.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 

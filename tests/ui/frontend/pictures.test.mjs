@@ -7,7 +7,7 @@ import { fakeBrowser, fakeServer, frame, freshPage, pass, settle, shapesOf, site
 fakeBrowser();
 const { TilePictures, clearNoData, groundOf, tickOf, tilesOf } = await import("../../../pu_geo/ui/frontend/src/ground.js");
 const { ChipPictures } = await import("../../../pu_geo/ui/frontend/src/chip_pictures.js");
-const { lonLatAt } = await import("../../../pu_geo/ui/frontend/src/lonlat.js");
+const { lonLatAt } = await import("../../../pu_geo/ui/frontend/src/map_parts.js");
 const { Panes } = await import("../../../pu_geo/ui/frontend/src/panes.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 const { TEXTS } = await import("../../../pu_geo/ui/frontend/src/texts.js");

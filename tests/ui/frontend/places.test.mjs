@@ -5,9 +5,9 @@ import test from "node:test";
 import { boxOf, isInside, pointsInside } from "../../../pu_geo/ui/frontend/src/polygon.js";
 import { SCORE_STEPS, SELECTED, stepRgb } from "../../../pu_geo/ui/frontend/src/colors.js";
 import { colorDots } from "../../../pu_geo/ui/frontend/src/dot_colors.js";
-import { cellOf, placeChips, showsChips } from "../../../pu_geo/ui/frontend/src/scatter_chips.js";
+import { cellOf, placeChips, showsChips } from "../../../pu_geo/ui/frontend/src/scatter_pane.js";
 import { ScatterView } from "../../../pu_geo/ui/frontend/src/scatter_pane.js";
-import { paintArrows } from "../../../pu_geo/ui/frontend/src/shift_arrows.js";
+import { paintArrows } from "../../../pu_geo/ui/frontend/src/shifts.js";
 import { arrowsIn, decodeShifts, exaggeration, shiftText } from "../../../pu_geo/ui/frontend/src/shifts.js";
 
 const NOT_MEASURED = -32768;

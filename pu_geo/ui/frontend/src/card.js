@@ -1,10 +1,9 @@
 // All about the selected building; what is changed here is an operation like a click.
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
-import { areaText, labelText, scoreText, swatchOf } from "./describe.js";
+import { areaText, labelText, qualityLines, scoreText, swatchOf } from "./describe.js";
 import { NO_DETAILS, REASONS } from "./details.js";
 import { h } from "./dom.js";
-import { qualityLines } from "./image_quality.js";
 import { BuildingHistory } from "./building_history.js";
 import { TEXTS } from "./texts.js";
 import { TypeRow } from "./type_row.js";

@@ -2,7 +2,7 @@
 
 import { LABEL_COLORS, NOT_DAMAGED, rgbOf } from "./colors.js";
 import { BELOW, CONFIRMED, FLAGGED, NEAR, UNKNOWN, categoryOf, countFrom, openScores, typesOf, uncertaintyOf } from "./flagging.js";
-import { Raster, hatch, patternOf, pixel, roundDot, stampOf, strokes } from "./raster.js";
+import { Raster, hatch, once, patternOf, pixel, roundDot, stampOf, strokes } from "./raster.js";
 
 // The same as in `geo/export/styles.py` and `geo/export/report_map.py`.
 export const CATEGORY_COLORS = ["#D55E00", "#E69F00", "#B4B4B4", "#8a8a8a"];
@@ -54,12 +54,9 @@ function cross(raster, [x, y], side) {
   for (let k = 1; k < side - 1; k++) raster.block(x - side / 2 + k + 0.5, y + side / 2 - k - 0.5, 1, WHITE);
 }
 
-const dots = new Map();
 function dot(category, ratio, n) {
   const radius = n > 1500 ? 3 : 4.5;
-  const key = `${category} ${ratio} ${radius}`;
-  if (!dots.has(key)) dots.set(key, drawDot(category, ratio, radius));
-  return dots.get(key);
+  return once(`category ${category} ${ratio} ${radius}`, () => drawDot(category, ratio, radius));
 }
 
 function drawDot(category, ratio, radius) {

@@ -423,7 +423,7 @@ export class DamageView {
   #goToSite(k) {
     const { sites } = this.store;
     this.map.showSite(k);
-    this.toolbar.spoken.textContent = TEXTS.sites.shown(sites[k].name, k + 1, sites.length);
+    this.toolbar.spoken.textContent = `${sites[k].name}, ${TEXTS.sites.place(k + 1, sites.length)}`;
     return true;
   }
 

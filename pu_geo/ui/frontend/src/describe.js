@@ -1,11 +1,11 @@
 // Words about one building, for the tooltip, the chip preview, the card and the queue.
 
-import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE } from "./colors.js";
+import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, UNLABELED } from "./colors.js";
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
 import { typesOf } from "./flagging.js";
 import { colorOf, withGrade } from "./grades.js";
-import { qualityLines } from "./image_quality.js";
+import { shiftText } from "./shifts.js";
 import { TEXTS } from "./texts.js";
 
 export function swatch(code, hollow = false, color = LABEL_COLORS[code], pattern = "") {
@@ -56,4 +56,26 @@ export function describe(store, i) {
   lines.push(...qualityLines(store, i));
   if (store.clickLabels && !store.only && store.selected >= 0 && store.selected !== i) lines.push(h("div.soft", {}, TEXTS.clickAndKeys(store.selected)));
   return lines;
+}
+
+/** What the imagery says of a building: whether it hides it, and how pre and post fit there. */
+export function qualityLines(store, i) {
+  const lines = [];
+  const why = store.hidden.get(i);
+  if (store.isHidden(i)) lines.push(h("div.soft", {}, store.mode === "label" ? TEXTS.overrideMine : TEXTS.overrideThere));
+  else if (why) lines.push(h("div.soft", {}, TEXTS.imageryAgainst(REASON_TEXTS[why])));
+  const shift = shiftText(store.shifts, i);
+  if (shift) lines.push(h("div.num.soft", {}, shift));
+  if (store.candidates.get(i) === "misaligned") {
+    if (!shift) lines.push(h("div.soft", {}, TEXTS.cannotAlign));
+    if (store.labels[i] === UNLABELED) lines.push(h("div.soft", {}, TEXTS.preMayDiffer));
+  }
+  return lines;
+}
+
+/** How many buildings the imagery keeps from being assessed, as answers stand. */
+export function countHidden(store) {
+  let n = 0;
+  for (const i of store.hidden.keys()) n += store.isHidden(i);
+  return n;
 }

@@ -5,7 +5,7 @@ import { POSITIVE } from "./colors.js";
 import { encodePlaces, placesOf } from "./details.js";
 import { Files, asFloats, inOrderOf } from "./files.js";
 import { ScatterPane } from "./scatter_pane.js";
-import { SelectionBar } from "./selection_bar.js";
+import { SelectionBar } from "./mark_bars.js";
 
 const SEND_AFTER_MS = 250; // a selection that is being drawn is not sent
 const PATIENCE_MS = 8000; // a message that no run of the page has heard of by then is sent again

@@ -3,7 +3,7 @@
 
 import Layer from "ol/layer/Layer.js";
 import { asDots, clearCanvas, makeFrame, paintBase, paintChosen, paintLabels, paintTop } from "./painter.js";
-import { paintArrows } from "./shift_arrows.js";
+import { paintArrows } from "./shifts.js";
 
 const MARGIN = 1.5; // canvas size against the view
 const ALL = ["base", "chosen", "labels", "arrows", "top"];

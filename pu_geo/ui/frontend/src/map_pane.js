@@ -8,12 +8,11 @@ import { REASON_TEXTS } from "./details.js";
 import { draggable, h, icon, isSelecting, isShown, remember, remembered } from "./dom.js";
 import { FootprintLayer } from "./footprint_layer.js";
 import { gradeCounts } from "./grades.js";
-import { lonLatAt } from "./lonlat.js";
 import { boxOf } from "./polygon.js";
-import { arrowLegend } from "./shift_arrows.js";
+import { arrowLegend } from "./shifts.js";
 import { layerLegend } from "./layer_box.js";
 import { GREY, isOn, partOf, shareOf, tileLoader } from "./layer_tiles.js";
-import { extentOf, makeImagery, makeMap, makeSource, makeView, projectionOf } from "./map_parts.js";
+import { extentOf, lonLatAt, makeImagery, makeMap, makeSource, makeView, projectionOf } from "./map_parts.js";
 import { TEXTS } from "./texts.js";
 
 const { map: words } = TEXTS;
@@ -490,6 +489,7 @@ function legendRows(store, resolution) {
   const rows = store.isFlagging ? damageLegend(store) : [];
   const isHollow = store.colorBy === "scores" && Boolean(store.scores);
   const damaged = gradeRows(store, isHollow) ?? [entry(1, isHollow)];
+  if (rows.length && store.borders.length) rows.unshift(h("div.also", {}, TEXTS.sites.all));
   if (store.isFlagging); // it has all of it
   else if (isHollow) rows.push(ramp(store.scoreName, store.threshold), ...damaged, entry(2, true));
   else rows.push(...damaged, ...[2, 3, 0].map((code) => entry(code)));

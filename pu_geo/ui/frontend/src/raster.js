@@ -16,17 +16,23 @@ export function strokes(context, ...lines) {
   }
 }
 
-const patterns = new Map();
+const made = new Map();
+
+/** What `make` returns, made once for each key. */
+export function once(key, make) {
+  if (made.size > 500) made.clear();
+  if (!made.has(key)) made.set(key, make());
+  return made.get(key);
+}
 
 /** A pattern that is drawn once. @param draw (pen) on a tile of `side` pixels */
 export function patternOf(context, key, side, draw) {
-  if (!patterns.has(key)) {
+  return once(`pattern ${key}`, () => {
     const tile = document.createElement("canvas");
     tile.width = tile.height = side;
     draw(tile.getContext("2d"));
-    patterns.set(key, context.createPattern(tile, "repeat"));
-  }
-  return patterns.get(key);
+    return context.createPattern(tile, "repeat");
+  });
 }
 
 /** Diagonal lines on such a tile. */

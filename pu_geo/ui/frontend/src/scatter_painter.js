@@ -1,7 +1,7 @@
 // Draws the dots of the scatter: a few as round sprites, many as blocks of pixels, too many as a heat of how many there are.
 
 import { clearCanvas } from "./painter.js";
-import { Raster, pixel, roundDot, strokes } from "./raster.js";
+import { Raster, once, pixel, roundDot, strokes } from "./raster.js";
 
 const FEW = 4000; // so many are drawn round, with a rim
 const CELL_PX = 4;
@@ -114,16 +114,8 @@ function paintHeat(raster, numbers, palette, { xy, colors }, theme) {
   });
 }
 
-const sprites = new Map();
 function sprite(rgb, rim, size, ratio) {
-  const key = `${rgb} ${rim} ${size.toFixed(1)} ${ratio}`;
-  if (sprites.size > 400) sprites.clear();
-  if (!sprites.has(key)) sprites.set(key, drawSprite(rgb, rim, size, ratio));
-  return sprites.get(key);
-}
-
-function drawSprite(rgb, rim, size, ratio) {
-  return roundDot(size + 2, size / 2, ratio, `rgb(${rgb})`, (context) => strokes(context, [`rgba(${rim},0.8)`, 0.8]));
+  return once(`sprite ${rgb} ${rim} ${size.toFixed(1)} ${ratio}`, () => roundDot(size + 2, size / 2, ratio, `rgb(${rgb})`, (context) => strokes(context, [`rgba(${rim},0.8)`, 0.8])));
 }
 
 /** What changes with the pointer: the dots of the building under it, and of the one that was clicked. */

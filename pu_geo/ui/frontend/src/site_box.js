@@ -61,18 +61,13 @@ export class SiteBox {
     this.root.hidden = sites.length < 2;
     this.rows = sites.map(({ name }, k) => {
       const [state, cells] = [h("span.state"), COLUMNS.map(() => h("span.num"))];
-      return { cells, state, root: h("button.row", { type: "button", onclick: () => this.#choose(k) }, h("span.named", {}, h("span", { title: name }, name), state), ...cells) };
+      return { cells, state, root: h("button.row", { type: "button", onclick: () => (this.toggle(false), this.go(k)) }, h("span.named", {}, h("span", { title: name }, name), state), ...cells) };
     });
     const head = COLUMNS.map((column) => h("span", { title: words.columns[column][1] }, h(MARKS[column][0], {}, MARKS[column][1]), h("span.word", {}, ` ${words.columns[column][0]}`)));
     this.cells = [head, ...this.rows.map(({ cells }) => cells)];
     this.list.replaceChildren(h("div.row", {}, h("span.named"), ...head), ...this.rows.map(({ root }) => root));
     this.#show();
     this.#later();
-  }
-
-  #choose(k) {
-    this.toggle(false);
-    this.go(k);
   }
 
   #show() {

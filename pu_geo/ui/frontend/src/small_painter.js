@@ -1,7 +1,7 @@
 // Draws buildings at low zoom, where up to 100,000 of them are in view: as dots, and as plain outlines a little further in.
 
 import { LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, scoreStep, stepRgb } from "./colors.js";
-import { Raster, pixel, roundDot, stampOf, strokes, thinned } from "./raster.js";
+import { Raster, once, pixel, roundDot, stampOf, strokes, thinned } from "./raster.js";
 
 const CELL_PX = 4; // one plain dot in so many screen pixels is enough; more would hide the picture
 const SHADOW = pixel([0, 0, 0], 0.45);
@@ -78,11 +78,9 @@ function stepPixels(...alphas) {
   return alphas.map((alpha) => Array.from({ length: SCORE_STEPS }, (_, step) => pixel(stepRgb(step), alpha)));
 }
 
-const labelDots = new Map();
 function labelDot(code, ratio, scale, grade) {
-  const key = `${code} ${ratio} ${scale.color(grade)} ${scale.pattern(grade)}`;
-  if (!labelDots.has(key)) labelDots.set(key, drawLabelDot(code, ratio, code === POSITIVE ? scale.color(grade) : LABEL_COLORS[code], scale.pattern(grade)));
-  return labelDots.get(key);
+  const [color, pattern] = [code === POSITIVE ? scale.color(grade) : LABEL_COLORS[code], scale.pattern(grade)];
+  return once(`label ${code} ${ratio} ${color} ${pattern}`, () => drawLabelDot(code, ratio, color, pattern));
 }
 
 function drawLabelDot(code, ratio, color, pattern) {

@@ -219,7 +219,6 @@ export const TEXTS = {
     hint: "Sites of this event; [ and ] go to the one before and the next",
     list: "Sites",
     place: (k, n) => `${k} of ${n}`,
-    shown: (name, k, n) => `${name}, site ${k} of ${n}`,
     columns: {
       buildings: ["Buildings", "All buildings of the site"],
       damaged: ["Damaged", "Answered: damaged"],
@@ -227,6 +226,7 @@ export const TEXTS = {
       flagged: ["Flagged", "Not reviewed, with a score from the threshold on"],
       notAssessed: ["Not assessed", "Answered not assessable, or obscured, or without evidence in the run"],
     },
+    all: "Counts of all sites",
     noBuildings: "no buildings",
     noAnswers: "no answers yet",
     done: "all reviewed",
