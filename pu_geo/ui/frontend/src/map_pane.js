@@ -370,6 +370,7 @@ export class MapPane {
 
   #enter() {
     this.goal = null;
+    this.#leave(); // what was under the pointer is not there any more
     this.map.getView().cancelAnimations();
     const view = makeView(this.projection, this.box);
     view.fit(extentOf(this.box), { size: this.map.getSize() ?? [800, 600], padding: [8, 8, 8, 8] });
