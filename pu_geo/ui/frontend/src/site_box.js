@@ -52,6 +52,7 @@ export class SiteBox {
     this.list.hidden = !isOpen;
     this.button.setAttribute("aria-expanded", String(isOpen));
     if (isOpen) this.#count();
+    if (isOpen) this.rows[this.store.site].root.scrollIntoView?.({ block: "nearest" });
     else if (this.list.contains(this.root.getRootNode().activeElement)) this.button.focus();
   }
 
