@@ -224,7 +224,7 @@ def _align(layout: Layout, ids: list[str]) -> None:
     quality, has_data = np.linspace(0.05, 1, N_HOUSES), np.ones(N_HOUSES, bool)
     quality[[MISALIGNED, ONE_DATE]], has_data[ONE_DATE] = 0, False
     dx, dy = np.full(N_HOUSES, 3.0), np.full(N_HOUSES, -4.0)
-    found = Alignment(ids, dx, dy, quality, has_data, np.zeros(N_HOUSES, bool), np.array([3.0, -4.0]))
+    found = Alignment(ids, dx, dy, quality, has_data, np.zeros(N_HOUSES, bool), np.array([[3.0, -4.0]]), [""])
     with store.connect(layout) as db:
         alignment.save(layout, found, contents.scenes(db))
 

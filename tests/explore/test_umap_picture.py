@@ -232,7 +232,7 @@ def pictured(project: Layout) -> Layout:
 
 def align(layout: Layout, dx_m: float, quality: float) -> None:
     dx, no, none = np.full(20, dx_m), np.zeros(20), np.zeros(20, bool)
-    found = Alignment(EVERY, dx, no, np.full(20, quality), ~none, none, np.array([dx_m, 0.0]))
+    found = Alignment(EVERY, dx, no, np.full(20, quality), ~none, none, np.array([[dx_m, 0.0]]), [""])
     with store.connect(layout) as db:
         alignment.save(layout, found, contents.scenes(db))
 
