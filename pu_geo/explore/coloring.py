@@ -41,7 +41,7 @@ class Coloring:
     Attributes:
         by: one of the keys of `choices`.
         kind: "labels" and "scores" are known to the browser already and bring no values.
-        names: of the categories, by code; the last one is "other" where there are too many.
+        names: of the categories, by code; the last one is "other" where there are too many. Sites are never too many.
         values: float32 [M] in the order of the map's geometry: codes of categories, or numbers; NaN where there is none.
         low, high: numbers between which colors change.
         ends: how these two are written.
@@ -65,7 +65,7 @@ def choices(layout: Layout) -> dict[str, str]:
     """Return what dots can be colored by: key -> words, the usual ones first."""
     with store.connect(layout) as db:
         layers, names = list(areas.layers(db)), contents.attribute_names(db)
-        has_types = bool(discoveries.types(db))
+        has_types, grid = bool(discoveries.types(db)), contents.any_grid(db)
     found = {
         "label": "Label", "score": "Score", "near": "Uncertainty: near the threshold",
         "disagreement": "Uncertainty: run against live ranking", "cluster": "PUPL cluster",
@@ -74,6 +74,8 @@ def choices(layout: Layout) -> dict[str, str]:
         found["type"] = "Discovered type"
     if discoveries.all_facts(layout):
         found["groups"] = "Groups of the newest discovery"
+    if grid is not None and grid.sites:
+        found["site"] = "Site"
     found["size"] = "Footprint area"
     found |= {f"{_AREA}{layer}": f"Area: {layer}" for layer in layers}
     return found | {f"{_ATTRIBUTE}{name}": f"Attribute: {name}" for name in names[:_MOST_ATTRIBUTES]}
@@ -88,6 +90,8 @@ def coloring(layout: Layout, run_id: str, by: str) -> Coloring | None:
     with store.connect(layout) as db:
         place = contents.geometry_v(db)
         stamps = [place, db.execute("SELECT ifnull(max(fid), 0) FROM areas").fetchone()[0]]
+        if by == "site":
+            return _sites(db, place)
         if by in ("type", "groups"):
             stamps.append(decisions.last_decision(db))
         if by == "type":
@@ -173,6 +177,14 @@ def _groups(layout: Layout, db: sqlite3.Connection) -> list[str | None]:
     words = {number: f"Group {first}" for number, first in first_of.items() if number not in review.dropped}
     groups = dict(zip(found.building_ids, found.groups.tolist(), strict=True))
     return [words.get(groups.get(building, -1)) for building in contents.building_ids(db)]
+
+
+def _sites(db: sqlite3.Connection, place: str) -> Coloring | None:
+    """Color by all sites of the event, in their order; None where there is one."""
+    names = [site.name for site in contents.grid(db).sites]
+    of = contents.sites(db)
+    v = f"{place}-{hashlib.sha256(of.tobytes()).hexdigest()[:12]}"
+    return Coloring("site", "Site", "categories", names, of.astype(np.float32), v=v) if names else None
 
 
 def _area_names(db: sqlite3.Connection, layer: str) -> list[str | None]:

@@ -1,6 +1,7 @@
 """Positions and colors of dots, in the order of the map, without a browser."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -97,6 +98,25 @@ def test_attributes_areas_and_sizes_are_offered_and_types_once_there_are_some(ex
     after = coloring.coloring(explored, RUN, "type")
     assert after.names == ["Burnt"]
     assert after.v != types.v, "the browser asks again"
+
+
+def test_each_site_of_an_event_has_a_color_in_their_order_however_many_they_are(
+    explored: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "site" not in coloring.choices(explored)
+    assert coloring.coloring(explored, RUN, "site") is None, "there is one place alone"
+    grid = store.call(explored, contents.grid)
+    names = [f"Site {k}" for k in range(20, 0, -1)]
+    event = replace(grid, sites=tuple(replace(grid, name=name) for name in names))
+    monkeypatch.setattr(contents, "any_grid", lambda db: event)
+    monkeypatch.setattr(contents, "grid", lambda db: event)
+    monkeypatch.setattr(contents, "sites", lambda db: np.arange(20))
+    assert coloring.choices(explored)["site"] == "Site"
+    found = coloring.coloring(explored, RUN, "site")
+    assert (found.kind, found.names) == ("categories", names)
+    assert read(coloring.values_for_browser(explored, RUN, "site"))[:, 0].tolist() == list(range(20))
+    monkeypatch.setattr(contents, "sites", lambda db: np.arange(20) // 2)
+    assert coloring.coloring(explored, RUN, "site").v != found.v, "the browser asks again"
 
 
 def test_groups_of_a_discovery_are_colored_as_people_merged_and_dropped_them(explored: Layout) -> None:

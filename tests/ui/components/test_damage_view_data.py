@@ -201,5 +201,5 @@ def test_reasons_and_other_candidates_are_written_as_places() -> None:
     encoded = encode_image_quality(seen, {"a": 3, "b": 4, "c": 40, "d": 0}, small_grid())
     assert encoded["reasons"] == {"cloud": "3 11", "nodata": "4"}
     assert encoded["candidates"] == {"misaligned": "0"}  # a reason is the likeliest one anyway
-    assert encoded["shifts"] == {"v": "7", "m_per_px": [pytest.approx(0.5), pytest.approx(-0.5)]}
+    assert encoded["shifts"] == {"v": "7", "m_per_px": [[pytest.approx(0.5), pytest.approx(-0.5)]]}
     assert encode_image_quality(ImageQuality({}, {}, None), {"a": 0}, small_grid())["shifts"] is None

@@ -9,7 +9,7 @@ fakeServer();
 const { Explore } = await import("../../../pu_geo/ui/frontend/src/explore.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 
-const DATA = { base: "/pugeo", token: "t", gsd_m: 0.5, geometry_v: "g-1" };
+const DATA = { base: "/pugeo", token: "t", geometry_v: "g-1" };
 const SCATTER = { run_id: "r-1", kind: "PCA", v: "1", color: { by: "label", kind: "label" }, selected: "", load: "", confirm_above: 20, tells_focus: false };
 let store, explore, sent;
 

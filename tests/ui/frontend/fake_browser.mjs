@@ -205,6 +205,9 @@ export function fakeServer() {
   } };
 }
 
+/** Sites as the page sends them, from their boxes. */
+export const sitesOf = (boxes = [[0, 0, 1000, 1000]], gsd_m = 0.5) => boxes.map((box, k) => ({ name: `Site ${k + 1}`, box, gsd_m, lonlat: null }));
+
 /** n squares in a row, ten apart, with their ids, as `Store.setGeometry` takes them; all outlines are here. */
 export function squares(n, side = 4) {
   return shapesOf(ringsOf(n, side));

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach } from "node:test";
-import { fakeBrowser, frame, freshPage, pass, squares } from "./fake_browser.mjs";
+import { fakeBrowser, frame, freshPage, pass, sitesOf, squares } from "./fake_browser.mjs";
 import { POSITIVE } from "../../../pu_geo/ui/frontend/src/colors.js";
 import { SEVERAL, cellTops, cellsOf, roundLength, typeColor, typeGroups } from "../../../pu_geo/ui/frontend/src/damage_painter.js";
 import { BELOW, CONFIRMED, FLAGGED, UNKNOWN, categoryOf, countAt, countCategories, countFrom, openScores, placeOf, profileOf, thresholdFor, typesOf, uncertaintyOf, written } from "../../../pu_geo/ui/frontend/src/flagging.js";
@@ -225,7 +225,7 @@ test("the slider's value lies within its limits, also where none is flagged", ()
 });
 
 test("the legend of cells names the hatched ones where there are some, and lengths as the map does", () => {
-  store.set("gsd", 0.5);
+  store.setSites(sitesOf());
   store.colorBy = "category";
   const words = (hasUnknown) => {
     store.cells = { side: 4000, tops: [3, 9], ramp: ["#fff", "#000"], hasUnknown };

@@ -113,7 +113,7 @@ test("pictures of a building gain the layer; a building without it says so, and 
   const server = fakeServer();
   store.setNamed([SAR]);
   const pictures = new ChipPictures(store);
-  pictures.configure({ token: "t", base: "/pugeo", wall: null, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [200, 200], gsd_m: 0.5 });
+  pictures.configure({ token: "t", base: "/pugeo", wall: null, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [200, 200] });
   assert.deepEqual(pictures.parts, ["post"]);
   const before = pictures.shows;
   store.set("layer", "sar-post");
@@ -135,7 +135,7 @@ test("the model's own pictures have no further layer", () => {
   store.setNamed([SAR]);
   store.set("layer", "sar-post");
   const pictures = new ChipPictures(store);
-  pictures.configure({ token: "t", base: "/pugeo", wall: { chip_set: "main", n: 3, has_pre: false }, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [200, 200], gsd_m: 0.5 });
+  pictures.configure({ token: "t", base: "/pugeo", wall: { chip_set: "main", n: 3, has_pre: false }, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [200, 200] });
   store.set("modelView", true);
   assert.deepEqual(pictures.parts, ["post"]);
 });

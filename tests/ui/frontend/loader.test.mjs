@@ -48,7 +48,7 @@ test("scores that do not come are none, and the next run of the page asks again"
 });
 
 test("once footprints changed, all that is in their order is asked for anew, and nothing of before is shown meanwhile", async () => {
-  const seen = { reasons: {}, shifts: { v: "7", m_per_px: [1, 1] } };
+  const seen = { reasons: {}, shifts: { v: "7", m_per_px: [[1, 1]] } };
   load("c", "r1", "Live", "1-a", seen);
   await answer("r1", [0.25, 0.5]);
   const before = urls();
@@ -60,7 +60,7 @@ test("once footprints changed, all that is in their order is asked for anew, and
 });
 
 test("values of another number of buildings than the map has are refused", async () => {
-  load("d", "r1", "Live", "1", { reasons: {}, shifts: { v: "7", m_per_px: [1, 1] } });
+  load("d", "r1", "Live", "1", { reasons: {}, shifts: { v: "7", m_per_px: [[1, 1]] } });
   await answer("r1", [0.25, 0.5, 0.75]);
   server.open.find(({ url }) => url.includes("/shifts.bin")).answer(new ArrayBuffer(15));
   await settle();

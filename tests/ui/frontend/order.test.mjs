@@ -117,8 +117,8 @@ test("the loader takes what is wanted now, however late the answers come", async
   const loader = new Loader(late, (error) => failures.push(error.message));
   const data = { ...PLACE, token: "late", score_id: "s1", seen: null };
   loader.load(data);
-  loader.load({ ...data, score_id: "s2", seen: { reasons: { cloud: "1" }, shifts: { v: "7", m_per_px: [0.5, -0.5] } } });
-  loader.load({ ...data, score_id: "s2", seen: { reasons: { cloud: "1" }, shifts: { v: "7", m_per_px: [0.5, -0.5] } } });
+  loader.load({ ...data, score_id: "s2", seen: { reasons: { cloud: "1" }, shifts: { v: "7", m_per_px: [[0.5, -0.5]] } } });
+  loader.load({ ...data, score_id: "s2", seen: { reasons: { cloud: "1" }, shifts: { v: "7", m_per_px: [[0.5, -0.5]] } } });
   const [geometry, first, second, shifts] = server.requests;
   assert.deepEqual(server.requests.map(({ url }) => url), ["outlines.bin?v=1", "scores/s1.bin?v=s1", "scores/s2.bin?v=s2", "shifts.bin?v=7"].map((name) => `${name}&g=1`).map((name) => `/pugeo/late/${name}`));
   second.answer(Float32Array.of(0.5, 0.75).buffer);

@@ -2,15 +2,15 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach } from "node:test";
-import { buttons, fakeBrowser, fakeServer, freshPage, pass, settle, squares } from "./fake_browser.mjs";
+import { buttons, fakeBrowser, fakeServer, freshPage, pass, settle, sitesOf, squares } from "./fake_browser.mjs";
 
 fakeBrowser();
 const { Card } = await import("../../../pu_geo/ui/frontend/src/card.js");
 const { describe } = await import("../../../pu_geo/ui/frontend/src/describe.js");
-const { GradeBar } = await import("../../../pu_geo/ui/frontend/src/grade_bar.js");
-const { MarkBar } = await import("../../../pu_geo/ui/frontend/src/mark_bar.js");
-const { ReasonPicker } = await import("../../../pu_geo/ui/frontend/src/reason_picker.js");
-const { SelectionBar } = await import("../../../pu_geo/ui/frontend/src/selection_bar.js");
+const { GradeBar } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
+const { MarkBar } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
+const { ReasonPicker } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
+const { SelectionBar } = await import("../../../pu_geo/ui/frontend/src/mark_bars.js");
 const { Toolbar } = await import("../../../pu_geo/ui/frontend/src/toolbar.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 
@@ -29,7 +29,7 @@ const label = (labels, details = null) => store.setLabels(labels, { ops: [], set
 function openCard() {
   const edits = [];
   const card = new Card(store, (i, change) => edits.push([i, change]), NO_PICTURES);
-  card.configure({ types: ["roof", "walls"], gsd_m: 0.5, base: "/pugeo", token: "t", geometry_v: "1" });
+  card.configure({ types: ["roof", "walls"], base: "/pugeo", token: "t", geometry_v: "1" });
   card.toggle();
   return { card, edits };
 }
@@ -126,7 +126,7 @@ test("nothing can be written to a building without a label, nor where nothing is
 test("where nothing is labeled a selection opens the card, and a closed one stays closed for that building", () => {
   store.set("mode", "view");
   const card = new Card(store, () => {}, NO_PICTURES);
-  card.configure({ gsd_m: 0.5 });
+  card.configure({});
   store.set("selected", 2);
   assert.equal(card.root.hidden, false);
   card.toggle();
@@ -160,7 +160,8 @@ test("the history of a building is asked for after a moment, and only where noth
 });
 
 test("the words for a building name its label, its reason, what the imagery hides, and where keys would go", () => {
-  const words = (i) => describe(store, i, 0.5).map((each) => each.textContent).join(" | ");
+  const words = (i) => describe(store, i).map((each) => each.textContent).join(" | ");
+  store.setSites(sitesOf());
   store.setScores(new Float32Array(6).fill(0.5));
   store.set("scoreName", "Live ranking");
   store.setImageQuality({ reasons: { cloud: "1 1" }, candidates: { misaligned: "3" } });

@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import test, { beforeEach, mock } from "node:test";
-import { fakeBrowser, fakeServer, frame, freshPage, pass, settle, shapesOf, squares, tileOf } from "./fake_browser.mjs";
+import { fakeBrowser, fakeServer, frame, freshPage, pass, settle, shapesOf, sitesOf, squares, tileOf } from "./fake_browser.mjs";
 
 fakeBrowser();
 const { TilePictures, clearNoData, groundOf, tickOf, tilesOf } = await import("../../../pu_geo/ui/frontend/src/ground.js");
 const { ChipPictures } = await import("../../../pu_geo/ui/frontend/src/chip_pictures.js");
-const { lonLatAt } = await import("../../../pu_geo/ui/frontend/src/lonlat.js");
+const { lonLatAt } = await import("../../../pu_geo/ui/frontend/src/map_parts.js");
 const { Panes } = await import("../../../pu_geo/ui/frontend/src/panes.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 const { TEXTS } = await import("../../../pu_geo/ui/frontend/src/texts.js");
@@ -16,21 +16,22 @@ let store;
 beforeEach(() => {
   freshPage();
   store = new Store();
+  store.setSites(sitesOf());
   store.setGeometry(shapesOf({ shed: [[100, 100, 104, 100, 104, 102, 100, 102]], hall: [[200, 200, 500, 200, 500, 300, 200, 300]] }));
 });
 
 test("a shed of 2 m is shown with 15 m around it, a hall of 150 m with half its length", () => {
   // 4 px of 0.5 m and 2 * 15 m are 64 px; its middle is (102, 101)
-  assert.deepEqual(groundOf(store, 0, 0.5, "post"), { x: 70, y: 69, side: 64, dx: 0, dy: 0 });
-  assert.deepEqual(groundOf(store, 1, 0.5, "post"), { x: 50, y: -50, side: 600, dx: 0, dy: 0 });
+  assert.deepEqual(groundOf(store, 0, "post"), { x: 70, y: 69, side: 64, dx: 0, dy: 0 });
+  assert.deepEqual(groundOf(store, 1, "post"), { x: 50, y: -50, side: 600, dx: 0, dy: 0 });
 });
 
 test("the pre picture is moved by the shift, as the model's chip is; where it could not be measured it stays", () => {
-  const shifts = { n: 2, perPx: [0.5, -0.5], cm: Int16Array.of(300, -200, 300, -200), quality: Uint8Array.of(80, 0) };
+  const shifts = { n: 2, perPx: [[0.5, -0.5]], cm: Int16Array.of(300, -200, 300, -200), quality: Uint8Array.of(80, 0) };
   store.set("shifts", shifts);
-  const { dx, dy } = groundOf(store, 0, 0.5, "pre"); // 3 m east are 6 columns, 2 m south 4 rows down
+  const { dx, dy } = groundOf(store, 0, "pre"); // 3 m east are 6 columns, 2 m south 4 rows down
   assert.deepEqual([dx, dy], [6, 4]);
-  assert.deepEqual([groundOf(store, 1, 0.5, "pre").dx, groundOf(store, 0, 0.5, "post").dx], [0, 0]);
+  assert.deepEqual([groundOf(store, 1, "pre").dx, groundOf(store, 0, "post").dx], [0, 0]);
 });
 
 test("tiles are as fine as the screen shows, and none lies beyond the grid", () => {
@@ -76,7 +77,7 @@ test("a tile that is not there only for now is asked for again: a 404 that does 
 test("a picture of many tiles waits once for each, and is drawn once a frame", async () => {
   const server = fakeServer();
   const pictures = new ChipPictures(store);
-  pictures.configure({ token: "t", base: "/pugeo", wall: null, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [2000, 2000], gsd_m: 0.5 });
+  pictures.configure({ token: "t", base: "/pugeo", wall: null, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [2000, 2000] });
   const canvas = pictures.make(1, 300, "post");
   canvas.isConnected = true;
   const { get } = TilePictures.prototype;
@@ -95,7 +96,7 @@ test("a picture of many tiles waits once for each, and is drawn once a frame", a
 
 test("a small picture of a building is drawn anew once its outline is another", () => {
   const pictures = new ChipPictures(store);
-  pictures.configure({ token: "t", base: "/pugeo", wall: null, layers: [], grid: [2000, 2000], gsd_m: 0.5 });
+  pictures.configure({ token: "t", base: "/pugeo", wall: null, layers: [], grid: [2000, 2000] });
   pictures.thumbnails.set(`${pictures.configured} 0 44 true`, "drawn");
   assert.equal(pictures.thumbnail(0, 44, () => {}), "drawn");
   store.setGeometry(squares(2));
@@ -110,7 +111,7 @@ test("a picture waits for the outline of its building: a box is never drawn into
   const pen = new Proxy({}, { get: () => () => {}, set: () => true });
   document.createElement = (tag) => Object.assign(createElement(tag), { getContext: () => pen });
   const pictures = new ChipPictures(store);
-  pictures.configure({ token: "waits", base: "/pugeo", wall: null, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [200, 200], gsd_m: 0.5 });
+  pictures.configure({ token: "waits", base: "/pugeo", wall: null, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [200, 200] });
   let done = 0;
   const picture = () => pictures.thumbnail(0, 44, () => (done += 1));
   assert.equal(picture(), null);

@@ -5,9 +5,9 @@ import test from "node:test";
 import { boxOf, isInside, pointsInside } from "../../../pu_geo/ui/frontend/src/polygon.js";
 import { SCORE_STEPS, SELECTED, stepRgb } from "../../../pu_geo/ui/frontend/src/colors.js";
 import { colorDots } from "../../../pu_geo/ui/frontend/src/dot_colors.js";
-import { cellOf, placeChips, showsChips } from "../../../pu_geo/ui/frontend/src/scatter_chips.js";
-import { ScatterView } from "../../../pu_geo/ui/frontend/src/scatter_view.js";
-import { paintArrows } from "../../../pu_geo/ui/frontend/src/shift_arrows.js";
+import { cellOf, placeChips, showsChips } from "../../../pu_geo/ui/frontend/src/scatter_pane.js";
+import { ScatterView } from "../../../pu_geo/ui/frontend/src/scatter_pane.js";
+import { paintArrows } from "../../../pu_geo/ui/frontend/src/shifts.js";
 import { arrowsIn, decodeShifts, exaggeration, shiftText } from "../../../pu_geo/ui/frontend/src/shifts.js";
 
 const NOT_MEASURED = -32768;
@@ -67,8 +67,9 @@ function shifts() {
   const buffer = new ArrayBuffer(15);
   new Int16Array(buffer, 0, 6).set([300, -400, 0, 0, NOT_MEASURED, NOT_MEASURED]);
   new Uint8Array(buffer, 12, 3).set([80, 0, 0]);
-  return decodeShifts(buffer, [0.5, -0.5]);
+  return decodeShifts(buffer, [[0.5, -0.5]]);
 }
+const ONE = { site: 0, isOnMap: () => true };
 const boxes = Float32Array.of(0, 0, 4, 4, 100, 0, 104, 4, 200, 0, 204, 4);
 const frame = (resolution) => ({ resolution, box: [-500, -500, 500, 500] });
 
@@ -81,7 +82,7 @@ test("a shift in words, with its quality", () => {
 });
 
 test("each building has an arrow to where it is now; where it failed a mark, where a date is missing nothing", () => {
-  const found = arrowsIn({ shifts: shifts(), n: 3, boxes, medianSize: 4 }, frame(0.1));
+  const found = arrowsIn({ ...ONE, shifts: shifts(), n: 3, boxes, medianSize: 4 }, frame(0.1));
   assert.deepEqual(found, [
     { x: 2, y: 2, dx: 6, dy: 8, quality: 0.8, n: 1 },
     { x: 102, y: 2, dx: 0, dy: 0, quality: 0, n: 1 },
@@ -94,7 +95,7 @@ test("zoomed out, buildings of a cell share an arrow: the mean of those that cou
   new Int16Array(buffer, 0, 2 * n).set(Array.from({ length: 2 * n }, (_, k) => (k & 1 ? 0 : 100 + 10 * (k >> 1))));
   new Uint8Array(buffer, 4 * n, n).fill(50);
   const many = Float32Array.from({ length: 4 * n }, (_, k) => 10 * (k >> 2) + (k & 2));
-  const found = arrowsIn({ shifts: decodeShifts(buffer, [0.5, -0.5]), n, boxes: many, medianSize: 2 }, frame(4));
+  const found = arrowsIn({ shifts: decodeShifts(buffer, [[0.5, -0.5]]), n, boxes: many, medianSize: 2, ...ONE }, frame(4));
   assert.ok(found.length < 5);
   assert.equal(found.reduce((sum, each) => sum + each.n, 0), n);
   assert.ok(Math.abs(found.reduce((sum, each) => sum + each.n * each.dx, 0) / n - 2 * 2.95) < 1e-9, "means of all");
@@ -107,7 +108,7 @@ test("an arrow has the color of its quality, and a hollow dot stands where it fa
   const colorAt = (quality) => {
     strokes.splice(0);
     found.quality[0] = quality;
-    const { arrows, times } = paintArrows(context, { ready: true, arrows: true, shifts: found, n: 3, boxes, medianSize: 4 }, { ...frame(0.1), box: [0, 0, 300, 300] });
+    const { arrows, times } = paintArrows(context, { ...ONE, ready: true, arrows: true, shifts: found, n: 3, boxes, medianSize: 4 }, { ...frame(0.1), box: [0, 0, 300, 300] });
     assert.deepEqual([arrows.length, times], [2, 1]);
     const [color, [[, ...tail], [, ...head]]] = strokes.findLast(([, path]) => path[0][0] === "to");
     assert.deepEqual([tail, head].flat().map(Math.round), [-40, -60, 20, 20]);
@@ -122,9 +123,9 @@ test("an arrow has the color of its quality, and a hollow dot stands where it fa
 test("arrows are drawn longer in steps of 1, 2 and 5 where they would be too short, and never shorter", () => {
   const found = shifts();
   assert.equal(found.longest, 5);
-  assert.equal(exaggeration(found, 0.5), 2);
-  assert.equal(exaggeration(found, 0.05), 1);
-  assert.equal(exaggeration(found, 4), 20);
+  assert.equal(exaggeration({ ...ONE, shifts: found }, 0.5), 2);
+  assert.equal(exaggeration({ ...ONE, shifts: found }, 0.05), 1);
+  assert.equal(exaggeration({ ...ONE, shifts: found }, 4), 20);
 });
 
 test("chips take the place of dots where there is room, those that count most first, and none covers another", () => {

@@ -176,7 +176,7 @@ test("the score of a check is kept back until it is answered, and while it is th
 
 test("the pane shows what a check is for, and never the words of its choice", () => {
   queue.take("t", given(6));
-  pane.configure({ gsd_m: 0.5 });
+  pane.configure({});
   frame();
   assert.match(pane.reason.textContent, /^Likely damagedwhy 0/);
   press("1");
@@ -189,7 +189,7 @@ test("the pane shows what a check is for, and never the words of its choice", ()
 
 test("an empty queue has nothing to answer; without a queue keys go elsewhere", () => {
   queue.take("t", given(0));
-  pane.configure({ gsd_m: 0.5 });
+  pane.configure({});
   frame();
   assert.equal(pane.title.textContent, "Nothing to review");
   assert.deepEqual(press("1", "n"), [false, false]);
@@ -219,11 +219,11 @@ test("a grade answers the large picture and goes on; on one that was answered it
 
 test("pictures of the queue are made anew only where they differ, and a thumbnail that had the focus has it again", () => {
   queue.take("t", given(6));
-  pane.configure({ gsd_m: 0.5 });
+  pane.configure({});
   frame();
   const [thumbs, large] = [[...pane.thumbs.children], pane.large.children[0]];
   document.activeElement = thumbs[2];
-  pane.configure({ gsd_m: 0.5 });
+  pane.configure({});
   frame();
   assert.ok(thumbs.every((thumb, at) => thumb === pane.thumbs.children[at]) && large === pane.large.children[0]);
   pane.pictures = { ...NO_PICTURES, configured: "other" };
@@ -240,7 +240,7 @@ const draw = () => (pane.later(), frame());
 const typesOf = (i) => [store.detail(i).damage_types, store.detail(i).absent_types];
 
 test("several types are given to the large picture one press each, which marks it damaged and keeps it; then the queue goes on", () => {
-  pane.configure({ gsd_m: 1, types: ["roof", "flooded", "burned"] });
+  pane.configure({ types: ["roof", "flooded", "burned"] });
   queue.take("t", given(1));
   draw();
   const { roof, flooded, burned } = typeButtons();
@@ -256,7 +256,7 @@ test("several types are given to the large picture one press each, which marks i
 });
 
 test("each type shows how many damaged buildings have it, without what a random check was answered with", () => {
-  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  pane.configure({ types: ["roof", "flooded"] });
   const details = { shown: { audit: "2" }, by: { ann: "0 1 1 1" }, type: { roof: "0 1 1", flooded: "0" } };
   store.setLabels({ 1: "0 1 1", 2: "3" }, { ops: [], settled: [] }, details);
   queue.take("t", given(1, "q-1", 5));
@@ -267,7 +267,7 @@ test("each type shows how many damaged buildings have it, without what a random 
 });
 
 test("types go with the next damaged building only where that was asked for, never to a random check, and never over its own", () => {
-  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  pane.configure({ types: ["roof", "flooded"] });
   queue.take("t", { id: "q-1", items: [0, 1, 2, 3, 4].map((i) => [i, i === 2 ? "audit" : "exploit", ""]) });
   draw();
   typeButtons().roof.click();
@@ -288,7 +288,7 @@ test("types go with the next damaged building only where that was asked for, nev
 });
 
 test("what is not damaged has no types to give, and T leads to those of what is", () => {
-  pane.configure({ gsd_m: 1, types: ["roof"] });
+  pane.configure({ types: ["roof"] });
   queue.take("t", given(3));
   draw();
   press("t");
@@ -312,7 +312,7 @@ for (const key of ["Enter", " "]) {
       window.dispatchEvent(event);
       if (!event.defaultPrevented && target.tagName === "BUTTON") target.click(); // as a browser does
     };
-    pane.configure({ gsd_m: 1, types: ["roof"] });
+    pane.configure({ types: ["roof"] });
     queue.take("t", given(3));
     draw();
     ["t", key].forEach(hit);
@@ -328,7 +328,7 @@ for (const key of ["Enter", " "]) {
 const rightClick = (button) => button.dispatchEvent(new Event("contextmenu"));
 
 test("that a building has not a type makes no damaged one; it waits for that answer, and is dropped with any other", () => {
-  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  pane.configure({ types: ["roof", "flooded"] });
   queue.take("t", given(4));
   draw();
   rightClick(typeButtons().flooded);
@@ -350,7 +350,7 @@ test("that a building has not a type makes no damaged one; it waits for that ans
 });
 
 test("a kept type that is switched off on an unlabeled building marks nothing, and does not go with its answer", () => {
-  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  pane.configure({ types: ["roof", "flooded"] });
   queue.take("t", { id: "q-1", items: [0, 1, 2].map((i) => [i, "exploit", ""]) });
   draw();
   pane.keep.click();
@@ -365,7 +365,7 @@ test("a kept type that is switched off on an unlabeled building marks nothing, a
 });
 
 test("kept types are neither shown nor given where somebody walks back to, nor taken from another reader's check", () => {
-  pane.configure({ gsd_m: 1, types: ["roof", "flooded"] });
+  pane.configure({ types: ["roof", "flooded"] });
   queue.take("t", { id: "q-1", items: [0, 1, 2].map((i) => [i, "exploit", ""]) });
   press("1"); // damaged, no type
   draw();
@@ -388,7 +388,7 @@ test("kept types are neither shown nor given where somebody walks back to, nor t
 test("a type that was typed and not entered marks no unlabeled building damaged; it goes with the answer damaged, and with no other", () => {
   const labeler = new Labeler(store, () => ({ session: "s", next: 1, addMany: (added) => log([...ops, ...added]) }), queue, () => {});
   Object.assign(pane.actions, { give: (i, code, grade = null, types = {}) => labeler.give([i], code, "queue", grade, types), type: (i, types) => labeler.type(i, types, "queue") });
-  pane.configure({ gsd_m: 1, types: ["roof"] });
+  pane.configure({ types: ["roof"] });
   queue.take("t", given(6));
   draw();
   const write = (text) => {
@@ -416,7 +416,7 @@ test("a type that was typed and not entered marks no unlabeled building damaged;
 
 test("one type too many is refused in words, and another building starts without them", () => {
   const many = Array.from({ length: 21 }, (_, k) => `type ${k}`);
-  pane.configure({ gsd_m: 1, types: many });
+  pane.configure({ types: many });
   queue.take("t", given(3));
   draw();
   for (const button of pane.types.buttons.children) button.click();
@@ -433,7 +433,7 @@ test("one type too many is refused in words, and another building starts without
 });
 
 test("another project is offered nothing of the one before: no types of one's own, none kept, none waiting", () => {
-  pane.configure({ gsd_m: 1, types: ["roof"] });
+  pane.configure({ types: ["roof"] });
   queue.take("t", { id: "q-1", items: [0, 1, 2].map((i) => [i, "exploit", ""]) });
   draw();
   pane.keep.click();

@@ -12,7 +12,7 @@ const { TEXTS } = await import("../../../pu_geo/ui/frontend/src/texts.js");
 
 const SCALE = [{ id: "destroyed", name: "Destroyed", offered: true }];
 const page = (token, n, more = {}) => ({
-  token, base: "/pugeo", mode: "label", panes: [], layers: [], grid: [100, 100], gsd_m: 0.5, height: 600, labels: {}, details: null, conflicts: null, grades: SCALE,
+  token, base: "/pugeo", mode: "label", panes: [], layers: [], grid: [100, 100], sites: [{ name: "", box: [0, 0, 100, 100], gsd_m: 0.5, lonlat: null }], height: 600, labels: {}, details: null, conflicts: null, grades: SCALE,
   queue: { id: `q-${token}`, items: Array.from({ length: n }, (_, i) => [i, "exploit", ""]) }, geometry_v: "1", ...more,
 });
 

@@ -57,17 +57,10 @@ export class BuildingHistory {
     const earlier = before.map((one) => words.round(one.round, graded(WORDS[one.label] ?? words.categories[one.damage_binary] ?? one.damage_binary, one.grade)));
     const known = Object.entries(attributes).filter(([, value]) => value !== null).map(([name, value]) => `${name}: ${typeof value === "object" ? JSON.stringify(value) : value}`);
     return [
-      ...this.#pictures([this.i], words.pictures(this.store.namedLayer?.name), this.pictures.parts, PICTURE_PX), ...this.#model(),
+      ...this.#pictures([this.i], words.pictures(this.store.namedLayer?.name), this.pictures.parts, PICTURE_PX),
       ...list(words.imagery, imageryRows(imagery)), ...list(words.answers, answers), ...list(words.rounds, earlier), ...list(words.scores, scored),
       ...(alike ? this.#pictures(alike, words.alike, ["post"], SMALL_PX) : list(words.alike, [words.alikeLater])), ...list(words.attributes, known),
     ];
-  }
-
-  // Folded: what the model gets is of use to who wonders at a score.
-  #model() {
-    const { pictures, i } = this;
-    if (pictures.isModel || !pictures.hasModel(i)) return [];
-    return [h("details", {}, h("summary", {}, TEXTS.modelView), h("div.pictures", {}, ...pictures.modelParts.map((part) => pictures.makeModel(i, PICTURE_PX, part))))];
   }
 
   #pictures(places, title, halves, width) {

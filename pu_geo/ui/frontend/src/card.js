@@ -1,10 +1,9 @@
 // All about the selected building; what is changed here is an operation like a click.
 
 import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
-import { areaText, labelText, scoreText, swatchOf } from "./describe.js";
+import { areaText, labelText, qualityLines, scoreText, swatchOf } from "./describe.js";
 import { NO_DETAILS, REASONS } from "./details.js";
 import { h } from "./dom.js";
-import { qualityLines } from "./image_quality.js";
 import { BuildingHistory } from "./building_history.js";
 import { TEXTS } from "./texts.js";
 import { TypeRow } from "./type_row.js";
@@ -41,7 +40,6 @@ export class Card {
 
   configure(data) {
     this.types.configure(data.types);
-    this.gsd = data.gsd_m;
     this.history.configure(data);
     this.draw();
   }
@@ -103,7 +101,7 @@ export class Card {
   #facts(i, detail, isForeign) {
     const rows = isForeign ? [] : [h("span", {}, swatchOf(this.store, i), labelText(this.store, i), detail.by ? h("span.soft", {}, TEXTS.by(detail.by)) : null)];
     rows.push(h("span.num", {}, this.store.blind.has(i) ? words.hidden : (scoreText(this.store, i) ?? (this.store.isHidden(i) ? words.noScore : words.notRanked))));
-    rows.push(h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
+    rows.push(h("span.num.soft", {}, areaText(this.store, i)));
     rows.push(...qualityLines(this.store, i));
     if (this.store.mode !== "label") rows.push(...[TEXTS.types.has(detail.damage_types), TEXTS.types.hasNot(detail.absent_types)].filter(Boolean).map((text) => h("span", {}, text)));
     return rows;

@@ -24,10 +24,10 @@ export class ChipPictures {
   }
 
   /** @returns whether it is another set of pictures than before */
-  configure({ token, base, wall, layers, grid, gsd_m, lonlat }) {
+  configure({ token, base, wall, layers, grid }) {
     const key = JSON.stringify([token, wall, layers, grid]);
     if (key === this.configured) return false;
-    Object.assign(this, { configured: key, wall, layers, grid, gsd: gsd_m, hasNorth: Boolean(lonlat) });
+    Object.assign(this, { configured: key, wall, layers, grid });
     this.urlOf = (sheet) => `${base}/${token}/sheets/${wall.chip_set}/${sheet}.jpg?v=${wall.v ?? ""}`;
     this.tileUrl = ({ name, v }, zoom, { x, y }) => `${base}/${token}/tiles/${name}/${zoom}/${x}/${y}.jpg?v=${v ?? ""}`;
     return true;
@@ -159,7 +159,7 @@ export class ChipPictures {
     const layer = named ? { ...named, name: part } : this.layers.find(({ name }) => name === part);
     if (!layer || !store.ready || i >= store.n) return false;
     const ratio = Math.min(2, window.devicePixelRatio || 1);
-    const ground = groundOf(store, i, this.gsd, part);
+    const ground = groundOf(store, i, part);
     const cut = tilesOf(ground, width * ratio, { max_zoom: layer.max_zoom, grid: this.grid });
     const found = cut.tiles.map((tile) => {
       const url = this.tileUrl(layer, cut.zoom, tile);
@@ -173,7 +173,8 @@ export class ChipPictures {
     canvas.width = canvas.height = Math.round(width * ratio);
     paintGround(canvas, ground, cut, found.filter((tile) => tile.canvas));
     if (store.outlines) paintOutline(canvas, ground, rings, ratio);
-    if (width >= TICK_FROM_PX) paintTick(canvas, ground, this.gsd, ratio, { text: TEXTS.metres, hasNorth: this.hasNorth && width >= NORTH_FROM_PX });
+    const { gsd_m, lonlat } = store.siteWith(i);
+    if (width >= TICK_FROM_PX) paintTick(canvas, ground, gsd_m, ratio, { text: TEXTS.metres, hasNorth: Boolean(lonlat) && width >= NORTH_FROM_PX });
     return true;
   }
 }

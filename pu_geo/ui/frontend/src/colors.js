@@ -14,8 +14,7 @@ export const LABEL_COLORS = ["#f4f4f4", "#D55E00", "#0072B2", "#8a8a8a"];
 export const SELECTED = "#FF4DB8"; // unlike every step of the ramp below
 
 const VIRIDIS = ["#440154", "#482878", "#3e4989", "#31688e", "#26828e", "#1f9e89", "#35b779", "#6ece58", "#b5de2b", "#fde725"];
-const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-const STOPS = VIRIDIS.map(rgb);
+const STOPS = VIRIDIS.map(rgbOf);
 
 /** Steps that scores are drawn in: few enough to draw one path per step. */
 export const SCORE_STEPS = 20;
@@ -26,11 +25,24 @@ export function scoreStep(score) {
 
 /** [red, green, blue] of a step, 0 to 255 */
 export function stepRgb(step) {
-  const at = ((step + 0.5) / SCORE_STEPS) * (STOPS.length - 1);
-  const low = STOPS[Math.floor(at)];
-  const high = STOPS[Math.ceil(at)];
+  return between(STOPS, (step + 0.5) / SCORE_STEPS);
+}
+
+/** "#rrggbb" as [red, green, blue] of 0 to 255. */
+export function rgbOf(hex) {
+  return [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
+}
+
+/** The color at a place of a ramp, 0 to 1. @param stops [red, green, blue] each, evenly spaced */
+export function between(stops, place) {
+  const at = place * (stops.length - 1);
+  const [low, high] = [stops[Math.floor(at)], stops[Math.ceil(at)]];
   return low.map((value, band) => Math.round(value + (high[band] - value) * (at % 1)));
 }
+
+// Even to color-blind eyes, and another ramp than that of scores.
+export const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
+export const CIVIDIS_CSS = `linear-gradient(90deg, ${CIVIDIS.join(", ")})`;
 
 export function stepColor(step, alpha = 1) {
   return `rgba(${stepRgb(step)},${alpha})`;

@@ -1,8 +1,8 @@
 // Draws the damage map: categories as exports and reports have them, nearness to the threshold, and cells where buildings are many.
 
-import { LABEL_COLORS, NOT_DAMAGED } from "./colors.js";
+import { LABEL_COLORS, NOT_DAMAGED, rgbOf } from "./colors.js";
 import { BELOW, CONFIRMED, FLAGGED, NEAR, UNKNOWN, categoryOf, countFrom, openScores, typesOf, uncertaintyOf } from "./flagging.js";
-import { Raster, pixel } from "./raster.js";
+import { Raster, hatch, once, patternOf, pixel, roundDot, stampOf, strokes } from "./raster.js";
 
 // The same as in `geo/export/styles.py` and `geo/export/report_map.py`.
 export const CATEGORY_COLORS = ["#D55E00", "#E69F00", "#B4B4B4", "#8a8a8a"];
@@ -16,12 +16,11 @@ const CELL_PX = 15;
 const NEAR_FROM_PX = 70; // buildings larger than this are looked at one by one
 const CELL_OPACITY = 0.8;
 const [SHADOW, LINE, WHITE] = [pixel([0, 0, 0], 0.55), pixel([30, 30, 30], 0.9), pixel([255, 255, 255], 0.95)];
-const rgb = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 
 /** Numbers in view by category. */
 function byCategory(store, frame) {
   const members = [[], [], [], []];
-  for (const i of store.shapes.touching(frame.box)) members[categoryOf(store, i)].push(i);
+  for (const i of store.touching(frame.box)) members[categoryOf(store, i)].push(i);
   return members;
 }
 
@@ -34,7 +33,7 @@ export function paintDamageDots(context, store, frame) {
   const { ratio } = raster;
   const size = Math.max(3, Math.min(5, store.medianSize / frame.resolution)) * ratio;
   const at = (i) => [raster.x((store.boxes[4 * i] + store.boxes[4 * i + 2]) / 2), raster.y((store.boxes[4 * i + 1] + store.boxes[4 * i + 3]) / 2)];
-  const below = pixel(rgb(CATEGORY_COLORS[BELOW]), 0.9);
+  const below = pixel(rgbOf(CATEGORY_COLORS[BELOW]), 0.9);
   for (const i of members[BELOW]) block(raster, at(i), size, below, SHADOW);
   for (const i of members[UNKNOWN]) cross(raster, at(i), Math.round(size + 2 * ratio));
   for (const category of [FLAGGED, CONFIRMED]) {
@@ -55,44 +54,26 @@ function cross(raster, [x, y], side) {
   for (let k = 1; k < side - 1; k++) raster.block(x - side / 2 + k + 0.5, y + side / 2 - k - 0.5, 1, WHITE);
 }
 
-const dots = new Map();
 function dot(category, ratio, n) {
   const radius = n > 1500 ? 3 : 4.5;
-  const key = `${category} ${ratio} ${radius}`;
-  if (!dots.has(key)) dots.set(key, drawDot(category, ratio, radius));
-  return dots.get(key);
+  return once(`category ${category} ${ratio} ${radius}`, () => drawDot(category, ratio, radius));
 }
 
 function drawDot(category, ratio, radius) {
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = Math.ceil((2 * radius + 3) * ratio);
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
-  const middle = canvas.width / ratio / 2;
-  context.beginPath();
-  context.arc(middle, middle, radius, 0, 2 * Math.PI);
-  context.fillStyle = category === CONFIRMED ? CATEGORY_COLORS[CONFIRMED] : "#fff";
-  context.fill();
-  if (category === FLAGGED) {
-    context.save();
-    context.clip();
-    context.fillStyle = CATEGORY_COLORS[FLAGGED];
-    context.fillRect(0, 0, 2 * middle, 2 * middle);
-    context.strokeStyle = "rgba(20,20,20,0.85)"; // one dark line: a hatch that small dots have room for
-    context.lineWidth = 1.3;
-    context.beginPath();
-    context.moveTo(0, 2 * middle);
-    context.lineTo(2 * middle, 0);
-    context.stroke();
-    context.restore();
-  }
-  context.beginPath();
-  context.arc(middle, middle, radius, 0, 2 * Math.PI);
-  context.lineWidth = 1.2;
-  context.strokeStyle = category === CONFIRMED ? "rgba(255,255,255,0.95)" : "rgba(20,20,20,0.9)";
-  context.stroke();
-  const { data, width, height } = context.getImageData(0, 0, canvas.width, canvas.height);
-  return { data: new Uint32Array(data.buffer), width, height };
+  const isFlagged = category === FLAGGED;
+  return stampOf(roundDot(2 * radius + 3, radius, ratio, CATEGORY_COLORS[category], (context, middle, circle) => {
+    if (isFlagged) {
+      context.save();
+      context.clip();
+      context.beginPath();
+      context.moveTo(0, 2 * middle);
+      context.lineTo(2 * middle, 0);
+      strokes(context, ["rgba(20,20,20,0.85)", 1.3]); // one dark line: a hatch that small dots have room for
+      context.restore();
+    }
+    circle();
+    strokes(context, [isFlagged ? "rgba(20,20,20,0.9)" : "rgba(255,255,255,0.95)", 1.2]);
+  }));
 }
 
 /** Smallest of 1, 2, 5, 10, 20, ... (and tenths) that is at least `length`. As `report_map.round_length`. */
@@ -103,7 +84,7 @@ export function roundLength(length) {
 
 /** Whether so many buildings are in view that cells show them better than dots. */
 export function asCells(store, frame) {
-  return store.n > MOST_SINGLY && store.shapes.isMore(frame.box, MOST_SINGLY);
+  return store.n > MOST_SINGLY && store.shapes.isMore(store.onMap(frame.box), MOST_SINGLY);
 }
 
 /** Side of a cell in grid pixels; it lies on the grid, so that it stays where it is while the map moves. */
@@ -117,10 +98,11 @@ export function cellTops(most) {
   return [...new Set(CELL_RAMP.map((_, k) => Math.ceil(Math.max(most, 1) ** ((k + 1) / n) - 1e-9)))];
 }
 
-/** Counts of each cell: Map of "column row" to {x, y, marked, assessed}. Over the whole project, so that classes stay. */
+/** Counts of each cell: Map of "column row" to {x, y, marked, assessed}. Over the whole site, so that classes stay. */
 export function cellsOf(store, side) {
   const [cells, b] = [new Map(), store.boxes];
   for (let i = 0; i < store.n; i++) {
+    if (!store.isOnMap(i)) continue;
     const [x, y] = [Math.floor((b[4 * i] + b[4 * i + 2]) / 2 / side), Math.floor((b[4 * i + 1] + b[4 * i + 3]) / 2 / side)];
     const key = x * 1e6 + y;
     let cell = cells.get(key);
@@ -133,8 +115,8 @@ export function cellsOf(store, side) {
 }
 
 /** @returns {side, tops, ramp, hasUnknown: whether some cell has nothing assessed} for the legend */
-export function paintCells(context, store, frame, gsd) {
-  const side = cellSide(frame.resolution, gsd);
+export function paintCells(context, store, frame) {
+  const side = cellSide(frame.resolution, store.gsd);
   const cells = cellsOf(store, side);
   let most = 0;
   for (const { marked } of cells.values()) most = Math.max(most, marked);
@@ -162,28 +144,14 @@ const HATCHES = {
   unknown: [8, 1.2, "rgba(225,225,225,0.9)"],
   "unknown near": [16, 1.2, "rgba(225,225,225,0.9)"],
 };
-const patterns = new Map();
 function pattern(context, kind) {
-  if (patterns.has(kind)) return patterns.get(kind);
   const [side, width, color] = HATCHES[kind];
   const isBackward = kind.startsWith("unknown"); // not assessed leans the other way
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = side;
-  const pen = tile.getContext("2d");
-  if (isBackward) {
+  return patternOf(context, kind, side, (pen) => {
     pen.fillStyle = kind === "unknown" ? "rgba(60,64,72,0.6)" : "rgba(60,64,72,0.3)";
-    pen.fillRect(0, 0, side, side);
-  }
-  pen.strokeStyle = color;
-  pen.lineWidth = width;
-  pen.beginPath();
-  for (const shift of [-side, 0, side]) {
-    pen.moveTo(shift - 1, isBackward ? -1 : side + 1);
-    pen.lineTo(shift + side + 1, isBackward ? side + 1 : -1);
-  }
-  pen.stroke();
-  patterns.set(kind, context.createPattern(tile, "repeat"));
-  return patterns.get(kind);
+    if (isBackward) pen.fillRect(0, 0, side, side);
+    hatch(pen, side, color, width, isBackward);
+  });
 }
 
 // Fill, line below, line, and their widths, of each category.
@@ -209,13 +177,7 @@ export function paintDamageShapes(context, store, frame, inChunks) {
         context.fill("evenodd");
       }
       context.globalAlpha = 1;
-      for (const [color, width] of [[edge, isNear ? 1.4 * wide : wide], [line, isNear ? 1.6 * thin : thin]]) {
-        if (dashes && color === line) context.setLineDash(dashes);
-        context.strokeStyle = color;
-        context.lineWidth = width;
-        context.stroke();
-      }
-      context.setLineDash([]);
+      strokes(context, [edge, isNear ? 1.4 * wide : wide], [line, isNear ? 1.6 * thin : thin, dashes]);
     });
   }
 }
@@ -226,9 +188,9 @@ export function paintDamageSmall(context, store, frame) {
   const members = byCategory(store, frame);
   const b = store.boxes;
   const styles = [
-    [pixel(rgb(CATEGORY_COLORS[CONFIRMED]), 0.95), null, WHITE],
-    [pixel(rgb(CATEGORY_COLORS[FLAGGED]), 0.95), pixel([40, 30, 0], 0.55), LINE],
-    [pixel(rgb(CATEGORY_COLORS[BELOW]), 0.35), null, pixel([235, 235, 235], 0.65)],
+    [pixel(rgbOf(CATEGORY_COLORS[CONFIRMED]), 0.95), null, WHITE],
+    [pixel(rgbOf(CATEGORY_COLORS[FLAGGED]), 0.95), pixel([40, 30, 0], 0.55), LINE],
+    [pixel(rgbOf(CATEGORY_COLORS[BELOW]), 0.35), null, pixel([235, 235, 235], 0.65)],
     [pixel([90, 94, 102], 0.75), pixel([225, 225, 225], 0.8), pixel([196, 199, 204], 0.9)],
   ];
   for (const category of [BELOW, UNKNOWN, FLAGGED, CONFIRMED]) {
@@ -250,7 +212,7 @@ function bySteps(store, frame) {
   const sorted = openScores(store);
   const nFlagged = countFrom(sorted, store.threshold);
   const steps = Array.from({ length: NEAR.length + 1 }, () => []);
-  for (const i of store.shapes.touching(frame.box)) {
+  for (const i of store.touching(frame.box)) {
     const step = uncertaintyOf(store, sorted, nFlagged, i);
     if (step >= 0) steps[step].push(i);
   }
@@ -268,15 +230,11 @@ export function paintUncertainty(context, store, frame, kind, inChunks) {
 function paintGroups(context, store, frame, kind, inChunks, groups) {
   if (kind === "large") {
     for (const { members, color, alpha } of groups) {
-      const [r, g, b] = rgb(color);
+      const [r, g, b] = rgbOf(color);
       inChunks(members, () => {
         context.fillStyle = `rgba(${r},${g},${b},${alpha})`;
         context.fill("evenodd");
-        for (const [line, width] of [["rgba(0,0,0,0.5)", 2.6], ["rgba(255,255,255,0.75)", 1.1]]) {
-          context.strokeStyle = line;
-          context.lineWidth = width;
-          context.stroke();
-        }
+        strokes(context, ["rgba(0,0,0,0.5)", 2.6], ["rgba(255,255,255,0.75)", 1.1]);
       });
     }
     return;
@@ -284,7 +242,7 @@ function paintGroups(context, store, frame, kind, inChunks, groups) {
   const raster = new Raster(context, frame);
   const side = Math.max(3, Math.min(6, (store.medianSize / frame.resolution) * 1.3)) * raster.ratio;
   for (const { members, color: hex, alpha, stands } of groups) {
-    const color = pixel(rgb(hex), alpha);
+    const color = pixel(rgbOf(hex), alpha);
     for (const i of members) {
       const box = store.boxes.subarray(4 * i, 4 * i + 4);
       if (kind === "dots") block(raster, [raster.x((box[0] + box[2]) / 2), raster.y((box[1] + box[3]) / 2)], stands ? side + raster.ratio : side, color, hex === SEVERAL ? WHITE : stands ? LINE : pixel([0, 0, 0], 0.2));
@@ -345,7 +303,7 @@ export function typeGroups(store, numbers) {
 
 /** @param kind "dots", "small" or "large" */
 export function paintTypes(context, store, frame, kind, inChunks) {
-  paintGroups(context, store, frame, kind, inChunks, typeGroups(store, store.shapes.touching(frame.box)));
+  paintGroups(context, store, frame, kind, inChunks, typeGroups(store, store.touching(frame.box)));
 }
 
 export const ANSWER_COLORS = [LABEL_COLORS[1], LABEL_COLORS[NOT_DAMAGED]];

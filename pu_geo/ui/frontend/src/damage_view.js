@@ -3,24 +3,23 @@
 import { Card } from "./card.js";
 import { ChipPictures } from "./chip_pictures.js";
 import { NOT_ASSESSABLE, UNLABELED } from "./colors.js";
-import { h, remember, remembered } from "./dom.js";
+import { h, onceAFrame, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
 import { FlagBar } from "./flag_bar.js";
 import { fillWindow, stopFilling } from "./fill_window.js";
-import { GradeBar } from "./grade_bar.js";
-import { CLEAR_KEYS, listenForKeys, MARK_KEYS, VIEW_KEYS } from "./keys.js";
+import { CLEAR_KEYS, listenForKeys, MARK_KEYS, SITE_KEYS, VIEW_KEYS } from "./keys.js";
 import { Labeler } from "./labeler.js";
 import { LayerBox } from "./layer_box.js";
 import { nextLayer } from "./layer_tiles.js";
 import { Loader } from "./loader.js";
 import { MapPane } from "./map_pane.js";
-import { MarkBar } from "./mark_bar.js";
+import { GradeBar, MarkBar, ReasonPicker } from "./mark_bars.js";
 import { OperationLog } from "./oplog.js";
 import { Panes } from "./panes.js";
 import { Presence } from "./presence.js";
 import { QueuePane } from "./queue_pane.js";
 import { QueueState } from "./queue_state.js";
-import { ReasonPicker } from "./reason_picker.js";
+import { SiteBox } from "./site_box.js";
 import { Store } from "./store.js";
 import { TEXTS } from "./texts.js";
 import { Toolbar } from "./toolbar.js";
@@ -28,6 +27,7 @@ import { WallPane } from "./wall_pane.js";
 
 const logs = new Map(); // by project; they outlive a change of page
 
+const LOOK = { view: "post", arrows: false, modelView: false, layer: "", opacity: 0.8, ramp: "grey" }; // kept for a project in this tab
 const COLORS = ["category", "scores", "uncertainty", "types"]; // of the damage map, as P walks through them
 
 export class DamageView {
@@ -86,7 +86,9 @@ export class DamageView {
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
     this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
     this.layerBox = new LayerBox(store, { layer: (name) => this.#setLayer({ layer: name }), opacity: (opacity) => this.#setLayer({ opacity }), ramp: (ramp) => this.#setLayer({ ramp }) });
-    this.map.root.append(this.layerBox.root, this.marks.root);
+    this.siteBox = new SiteBox(store, (k) => this.#goToSite(k));
+    this.map.target.addEventListener("pointerdown", () => this.siteBox.toggle(false));
+    this.map.root.append(this.siteBox.root, this.layerBox.root, this.marks.root);
     this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.flagBar.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }
 
@@ -105,7 +107,7 @@ export class DamageView {
     this.labeler.analyst = data.here?.analyst ?? null;
     fillWindow(this.root, data.height);
     this.root.dataset.mode = data.mode;
-    this.store.set("gsd", data.gsd_m);
+    this.store.setSites(data.sites);
     this.store.set("flagging", Boolean(data.flagging));
     this.store.setTypes(data.flagging?.types, data.flagging?.scale);
     this.flagBar.configure(data);
@@ -158,13 +160,8 @@ export class DamageView {
     this.log = logs.get(token);
     this.log.changed = this.logChanged;
     const saved = remembered(this.#lookName, {});
-    this.store.set("view", saved.view ?? "post");
+    for (const [name, usual] of Object.entries(LOOK)) this.store.set(name, saved[name] ?? usual);
     this.store.set("colorBy", flagging ? color_by : (saved.colorBy ?? color_by ?? "labels"));
-    this.store.set("arrows", saved.arrows ?? false);
-    this.store.set("modelView", saved.modelView ?? false);
-    this.store.set("layer", saved.layer ?? "");
-    this.store.set("opacity", saved.opacity ?? 0.8);
-    this.store.set("ramp", saved.ramp ?? "grey");
     this.tab = saved.tab ?? "queue";
     this.givenColor = color_by;
   }
@@ -243,15 +240,7 @@ export class DamageView {
 
   #followTarget() {
     const { store } = this;
-    const later = () => {
-      if (this.isScheduled) return;
-      this.isScheduled = true;
-      requestAnimationFrame(() => {
-        this.isScheduled = false;
-        if (!this.isGone) this.#showTarget();
-      });
-    };
-    this.targetLater = later;
+    const later = (this.targetLater = onceAFrame(() => !this.isGone && this.#showTarget()));
     for (const event of ["selected", "chosen", "geometry", "labels", "grades", "scale", "mode"]) store.on(event, later);
     this.map.moved = later;
     this.root.addEventListener("scroll", later, true);
@@ -343,6 +332,7 @@ export class DamageView {
     const { store } = this;
     const mapShown = !this.map.root.hidden;
     if (name in VIEW_KEYS) return mapShown && (this.#setView(VIEW_KEYS[name]), true);
+    if (name in SITE_KEYS) return mapShown && store.borders.length > 0 && this.#goToSite((store.site + SITE_KEYS[name] + store.sites.length) % store.sites.length);
     switch (name) {
       case "space": return this.#toggle("outlines"), true;
       case "g": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
@@ -359,6 +349,7 @@ export class DamageView {
   #escape() {
     if (!this.toolbar.help.hidden) this.toolbar.toggleHelp();
     else if (!this.marks.root.hidden) this.marks.close();
+    else if (this.siteBox.isOpen) this.siteBox.toggle(false);
     else if (this.picker.isOpen) this.picker.close();
     else if (!this.card.root.hidden) this.card.toggle();
     else if (this.explore.escape()) return true;
@@ -426,6 +417,13 @@ export class DamageView {
     const { store } = this;
     this.#setLayer({ layer: nextLayer(store.named, store.layer) });
     this.toolbar.spoken.textContent = store.layer ? TEXTS.layers.shown(store.layer) : TEXTS.layers.none;
+    return true;
+  }
+
+  #goToSite(k) {
+    const { sites } = this.store;
+    this.map.showSite(k);
+    this.toolbar.spoken.textContent = `${sites[k].name}, ${TEXTS.sites.place(k + 1, sites.length)}`;
     return true;
   }
 

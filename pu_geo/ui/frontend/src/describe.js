@@ -1,11 +1,11 @@
 // Words about one building, for the tooltip, the chip preview, the card and the queue.
 
-import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE } from "./colors.js";
+import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, UNLABELED } from "./colors.js";
 import { REASON_TEXTS } from "./details.js";
 import { h } from "./dom.js";
 import { typesOf } from "./flagging.js";
 import { colorOf, withGrade } from "./grades.js";
-import { qualityLines } from "./image_quality.js";
+import { shiftText } from "./shifts.js";
 import { TEXTS } from "./texts.js";
 
 export function swatch(code, hollow = false, color = LABEL_COLORS[code], pattern = "") {
@@ -40,18 +40,42 @@ export function chipLabel(store, i) {
   return TEXTS.chipLabel(i, labelText(store, i), store.score(i) === null ? null : store.ranks[i]);
 }
 
-export function areaText(store, i, gsd) {
-  return TEXTS.area(store.areas[i] * gsd * gsd);
+/** Its size, and where it is in an event of several sites. */
+export function areaText(store, i) {
+  const { name, gsd_m } = store.siteWith(i);
+  return [TEXTS.area(store.areas[i] * gsd_m ** 2), ...(store.borders.length ? [name] : [])].join(" · ");
 }
 
-export function describe(store, i, gsd) {
+export function describe(store, i) {
   const lines = [h("b", { title: store.ids[i] }, TEXTS.building(i)), h("div", {}, swatchOf(store, i), labelText(store, i))];
   const score = scoreText(store, i);
   if (score) lines.push(h("div.num", {}, score));
   const types = store.isFlagging ? typesOf(store, i).map((k) => (store.types[k].people.has(i) ? store.types[k].name : TEXTS.damageMap.typeByScore(store.types[k].name))) : [];
   if (types.length) lines.push(h("div", {}, TEXTS.damageMap.typesOf(types)));
-  lines.push(h("div.num.soft", {}, areaText(store, i, gsd)));
+  lines.push(h("div.num.soft", {}, areaText(store, i)));
   lines.push(...qualityLines(store, i));
   if (store.clickLabels && !store.only && store.selected >= 0 && store.selected !== i) lines.push(h("div.soft", {}, TEXTS.clickAndKeys(store.selected)));
   return lines;
+}
+
+/** What the imagery says of a building: whether it hides it, and how pre and post fit there. */
+export function qualityLines(store, i) {
+  const lines = [];
+  const why = store.hidden.get(i);
+  if (store.isHidden(i)) lines.push(h("div.soft", {}, store.mode === "label" ? TEXTS.overrideMine : TEXTS.overrideThere));
+  else if (why) lines.push(h("div.soft", {}, TEXTS.imageryAgainst(REASON_TEXTS[why])));
+  const shift = shiftText(store.shifts, i);
+  if (shift) lines.push(h("div.num.soft", {}, shift));
+  if (store.candidates.get(i) === "misaligned") {
+    if (!shift) lines.push(h("div.soft", {}, TEXTS.cannotAlign));
+    if (store.labels[i] === UNLABELED) lines.push(h("div.soft", {}, TEXTS.preMayDiffer));
+  }
+  return lines;
+}
+
+/** How many buildings the imagery keeps from being assessed, as answers stand. */
+export function countHidden(store) {
+  let n = 0;
+  for (const i of store.hidden.keys()) n += store.isHidden(i);
+  return n;
 }

@@ -35,12 +35,33 @@ export function icon(name) {
   return h("span.icon", {}, new DOMParser().parseFromString(svg, "image/svg+xml").documentElement);
 }
 
+/** Return (): `draw` runs in the next frame, once however often it was asked for. */
+export function onceAFrame(draw) {
+  let isAsked = false;
+  return () => {
+    if (isAsked) return;
+    isAsked = true;
+    requestAnimationFrame(() => {
+      isAsked = false;
+      draw();
+    });
+  };
+}
+
 /** Change what `root` holds. Where the focus was in it and is gone then, the view gets it: keys and Tab go on from there. */
 export function keepingFocus(root, change) {
   const focused = root.getRootNode().activeElement;
   const had = Boolean(focused) && root.contains(focused);
   change();
   if (had && (root.hidden || !root.contains(focused))) root.closest(".pugeo")?.focus({ preventScroll: true });
+}
+
+/** Let a select offer [value, text] each; an open one is left alone where they are the same. */
+export function offer(select, choices) {
+  const offered = JSON.stringify(choices);
+  if (select.dataset.offered === offered) return;
+  select.dataset.offered = offered;
+  select.replaceChildren(...choices.map(([value, text]) => h("option", { value }, text)));
 }
 
 /** A row of buttons of which one is on. `choices`: [[value, text, title], …] */

@@ -1,25 +1,17 @@
 // What color each dot of the scatter has, and what the colors mean. A dot has a code, and each code a color.
 
-import { LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, scoreStep, stepRgb } from "./colors.js";
+import { CIVIDIS, LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, between, rgbOf, scoreStep, stepRgb } from "./colors.js";
 import { TEXTS } from "./texts.js";
 
-const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 // Paul Tol's muted colors, and two more; pale ones and dark ones alternate, so that neighbors in the list differ.
 const CATEGORIES = ["#CC6677", "#332288", "#DDCC77", "#117733", "#88CCEE", "#882255", "#44AA99", "#AA4499", "#999933", "#0072B2", "#E69F00", "#661100"];
 const OTHER = "#77808c";
 const HIDDEN = "#009E73"; // not assessable: gray is what was not reviewed
 export const STEPS = 20;
 
-const rgbOf = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 const hexOf = (rgb) => `#${rgb.map((band) => band.toString(16).padStart(2, "0")).join("")}`;
 const STOPS = CIVIDIS.map(rgbOf);
-export const CIVIDIS_CSS = `linear-gradient(90deg, ${CIVIDIS.join(", ")})`;
-
-function cividis(step) {
-  const at = ((step + 0.5) / STEPS) * (STOPS.length - 1);
-  const [low, high] = [STOPS[Math.floor(at)], STOPS[Math.ceil(at)]];
-  return low.map((value, band) => Math.round(value + (high[band] - value) * (at % 1)));
-}
+const cividis = (step) => between(STOPS, (step + 0.5) / STEPS);
 
 /**
  * @returns {
@@ -66,6 +58,13 @@ function byNumber(n, steps, valueOf, step, colorOf, none) {
   return { codes, palette, order: palette.map((_, code) => code), entries: null, isRamp: true };
 }
 
+// Past the gray of the others only sites go on: the same colors, paler.
+function colorAt(at) {
+  const n = CATEGORIES.length;
+  if (at <= n) return rgbOf(CATEGORIES[at] ?? OTHER);
+  return rgbOf(CATEGORIES[(at - n - 1) % n]).map((band) => Math.round((band + 255) / 2));
+}
+
 function byCategory(n, names, values, none) {
   const codes = new Uint8Array(n);
   const counts = new Uint32Array(names.length + 1);
@@ -74,7 +73,7 @@ function byCategory(n, names, values, none) {
     codes[i] = value >= 0 && value < names.length ? 1 + value : 0;
     counts[codes[i]]++;
   }
-  const colors = names.map((_, at) => rgbOf(at < CATEGORIES.length ? CATEGORIES[at] : OTHER));
+  const colors = names.map((_, at) => colorAt(at));
   const palette = [none, ...colors];
   // Rare ones last, so that they are not covered.
   const order = [0, ...names.map((_, at) => at + 1).sort((a, b) => counts[b] - counts[a])];

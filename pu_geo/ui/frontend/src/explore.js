@@ -5,7 +5,7 @@ import { POSITIVE } from "./colors.js";
 import { encodePlaces, placesOf } from "./details.js";
 import { Files, asFloats, inOrderOf } from "./files.js";
 import { ScatterPane } from "./scatter_pane.js";
-import { SelectionBar } from "./selection_bar.js";
+import { SelectionBar } from "./mark_bars.js";
 
 const SEND_AFTER_MS = 250; // a selection that is being drawn is not sent
 const PATIENCE_MS = 8000; // a message that no run of the page has heard of by then is sent again
@@ -49,14 +49,14 @@ export class Explore {
   }
 
   /** Called on each run of the page, before the panes are shown. */
-  update({ scatter, base, token, gsd_m, geometry_v }) {
+  update({ scatter, base, token, geometry_v }) {
     const before = this.data;
     this.data = scatter ?? null;
     this.store.set("picks", this.isActive);
     this.bar.root.hidden = !this.isActive;
     if (!this.isActive) return;
     this.bar.confirmAbove = scatter.confirm_above;
-    this.pane.configure(scatter, token, gsd_m);
+    this.pane.configure(scatter, token);
     this.#load(`${base}/${token}/dots/${scatter.run_id}`, scatter, inOrderOf(geometry_v));
     if (scatter.tells_focus && !before?.tells_focus && this.store.selected >= 0) this.#sendSoon();
     this.#take();

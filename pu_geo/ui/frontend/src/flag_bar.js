@@ -2,7 +2,7 @@
 
 import { NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { CATEGORY_COLORS } from "./damage_painter.js";
-import { h, segmented } from "./dom.js";
+import { h, onceAFrame, segmented } from "./dom.js";
 import { countAbove, countAt, countFrom, openScores, placeOf, profileOf, thresholdFor, written } from "./flagging.js";
 import { TEXTS } from "./texts.js";
 
@@ -17,7 +17,7 @@ const PATIENCE_MS = 5000; // a message that nobody answers within this is lost
 export class FlagBar {
   /** @param actions {colors(by), choose(k, number of the message, scores that rank)} */
   constructor(store, actions) {
-    Object.assign(this, { store, actions });
+    Object.assign(this, { store, actions, drawSoon: onceAFrame(() => this.#draw()) });
     this.colors = segmented(words.colorBy, words.colors, actions.colors);
     this.words = h("b.flagwords");
     this.basis = h("span.soft");
@@ -159,12 +159,7 @@ export class FlagBar {
   // ---- drawing ----
 
   later() {
-    if (this.isScheduled || this.root.hidden) return;
-    this.isScheduled = true;
-    requestAnimationFrame(() => {
-      this.isScheduled = false;
-      this.#draw();
-    });
+    if (!this.root.hidden) this.drawSoon();
   }
 
   #draw() {

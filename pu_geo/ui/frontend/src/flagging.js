@@ -35,11 +35,16 @@ export function openScores(store) {
 }
 
 /** How many of `sorted`, highest first, are at least `limit`. */
-export function countFrom(sorted, limit) {
+export const countFrom = (sorted, limit) => countWhile(sorted, (score) => score >= limit);
+
+/** How many of them are above it. */
+export const countAbove = (sorted, limit) => countWhile(sorted, (score) => score > limit);
+
+function countWhile(sorted, isIn) {
   let [low, high] = [0, sorted.length];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (sorted[middle] >= limit) low = middle + 1;
+    if (isIn(sorted[middle])) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -86,17 +91,6 @@ export function uncertaintyOf(store, sorted, nFlagged, i) {
   const away = Math.abs(place - nFlagged) / Math.max(sorted.length, 1);
   const step = NEAR.findIndex((end) => away <= end);
   return step < 0 ? NEAR.length : step;
-}
-
-/** How many of `sorted` are above `limit`. */
-export function countAbove(sorted, limit) {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (sorted[middle] > limit) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }
 
 // The slider is finer at its left end: of 50,000 buildings the first 500 take a tenth of it.

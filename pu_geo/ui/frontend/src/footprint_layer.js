@@ -3,7 +3,7 @@
 
 import Layer from "ol/layer/Layer.js";
 import { asDots, clearCanvas, makeFrame, paintBase, paintChosen, paintLabels, paintTop } from "./painter.js";
-import { paintArrows } from "./shift_arrows.js";
+import { paintArrows } from "./shifts.js";
 
 const MARGIN = 1.5; // canvas size against the view
 const ALL = ["base", "chosen", "labels", "arrows", "top"];
@@ -27,7 +27,7 @@ export class FootprintLayer extends Layer {
     this.frame = null;
     this.stale = new Set(ALL);
     this.paintedLabels = null; // what the canvas shows; null once all of it is out of date
-    this.#follow(["geometry", "colorBy", "outlines", "imageQuality", "scale", "only"], () => this.#outdate(ALL));
+    this.#follow(["geometry", "sites", "site", "colorBy", "outlines", "imageQuality", "scale", "only"], () => this.#outdate(ALL));
     this.#follow(["scores", "blind", "threshold", "flagging"], () => this.#outdate(store.flagging ? ["base", "labels"] : ["base"]));
     this.#follow(["outlined"], () => this.frame && !asDots(store, this.frame) && this.#outdate(ALL)); // dots need none
     this.#follow(["shifts", "arrows"], () => this.#outdate(["arrows"]));

@@ -1,6 +1,8 @@
 // The ground around a building, drawn from map tiles: what is shown of it, and the pictures that the tiles are kept in.
 // Knows nothing of the page; `chip_pictures.js` puts the canvases into it.
 
+import { hatch, patternOf, strokes } from "./raster.js";
+
 const TILE_PX = 256;
 const AROUND_M = 15; // at least so much ground on each side of the building
 const MOST_TILES = 300; // decoded ones that are kept, 256 kB each
@@ -16,17 +18,17 @@ const TICKS_M = [500, 200, 100, 50, 20, 10, 5, 2, 1];
  * The square of ground that a picture of building i shows, in grid pixels: {x, y, side} with its upper left corner.
  * The building is in its middle; the pre picture is moved by the shift that was measured here, as the model's chips are.
  */
-export function groundOf(store, i, gsd, part) {
+export function groundOf(store, i, part) {
   const [minX, minY, maxX, maxY] = store.boxes.subarray(4 * i, 4 * i + 4);
   const longest = Math.max(maxX - minX, maxY - minY);
-  const side = Math.max(longest + (2 * AROUND_M) / gsd, 2 * longest);
-  const [dx, dy] = part === "pre" ? shiftPx(store.shifts, i) : [0, 0];
+  const side = Math.max(longest + (2 * AROUND_M) / store.siteWith(i).gsd_m, 2 * longest);
+  const [dx, dy] = part === "pre" ? shiftPx(store, i) : [0, 0];
   return { x: (minX + maxX - side) / 2, y: (minY + maxY - side) / 2, side, dx, dy };
 }
 
-function shiftPx(shifts, i) {
+function shiftPx({ shifts, siteOf }, i) {
   if (!shifts || i >= shifts.n || !shifts.quality[i]) return [0, 0];
-  return [shifts.cm[2 * i] / 100 / shifts.perPx[0], shifts.cm[2 * i + 1] / 100 / shifts.perPx[1]];
+  return shifts.perPx[siteOf[i]].map((metres, axis) => shifts.cm[2 * i + axis] / 100 / metres);
 }
 
 /**
@@ -196,14 +198,8 @@ export function paintGround(canvas, ground, { resolution }, found) {
 function paintHatch(context, width, height) {
   context.fillStyle = "#3a3e46";
   context.fillRect(0, 0, width, height);
-  context.strokeStyle = "#6b7078";
-  context.lineWidth = 1.5;
-  context.beginPath();
-  for (let at = -height; at < width; at += 8) {
-    context.moveTo(at, height);
-    context.lineTo(at + height, 0);
-  }
-  context.stroke();
+  context.fillStyle = patternOf(context, "no ground", 8, (pen) => hatch(pen, 8, "#6b7078", 1.5));
+  context.fillRect(0, 0, width, height);
 }
 
 /** The footprint's outline over it. */
@@ -217,11 +213,7 @@ export function paintOutline(canvas, ground, rings, ratio) {
   }
   context.lineJoin = "round";
   const thin = canvas.width / ratio < 80;
-  for (const [width, color] of [[thin ? 2.4 : 3.4, "rgba(0,0,0,0.6)"], [thin ? 1 : 1.6, "#fff"]]) {
-    context.lineWidth = width * ratio;
-    context.strokeStyle = color;
-    context.stroke();
-  }
+  strokes(context, ["rgba(0,0,0,0.6)", (thin ? 2.4 : 3.4) * ratio], ["#fff", (thin ? 1 : 1.6) * ratio]);
 }
 
 /** A scale tick at the lower left, with its length where there is room; on large pictures an arrow to the north. */
@@ -232,21 +224,15 @@ export function paintTick(canvas, ground, gsd, ratio, { text, hasNorth }) {
   const context = canvas.getContext("2d");
   context.setTransform(ratio, 0, 0, ratio, 0, 0);
   const [x, y] = [6, width - 6];
-  const draw = (wide, color) => {
-    context.lineWidth = wide;
-    context.strokeStyle = color;
-    context.beginPath();
-    for (const [k, [a, b]] of [[x, y - 4], [x, y], [x + length, y], [x + length, y - 4]].entries()) context[k ? "lineTo" : "moveTo"](a, b);
-    if (hasNorth) {
-      for (const [k, [a, b]] of [[width - 10, 22], [width - 10, 8], [width - 13, 12]].entries()) context[k ? "lineTo" : "moveTo"](a, b);
-      context.moveTo(width - 10, 8);
-      context.lineTo(width - 7, 12);
-    }
-    context.stroke();
-  };
   context.lineJoin = context.lineCap = "round";
-  draw(3.4, "rgba(0,0,0,0.65)");
-  draw(1.4, "#fff");
+  context.beginPath();
+  const line = (...points) => points.forEach((point, k) => context[k ? "lineTo" : "moveTo"](...point));
+  line([x, y - 4], [x, y], [x + length, y], [x + length, y - 4]);
+  if (hasNorth) {
+    line([width - 10, 22], [width - 10, 8], [width - 13, 12]);
+    line([width - 10, 8], [width - 7, 12]);
+  }
+  strokes(context, ["rgba(0,0,0,0.65)", 3.4], ["#fff", 1.4]);
   if (width >= 84) paintText(context, text(metres), x + 3, y - 5, "left", width < 140 ? 9 : 11);
   if (hasNorth) paintText(context, "N", width - 10, 33, "center", 10);
   context.setTransform(1, 0, 0, 1, 0, 0);

@@ -10,6 +10,7 @@ export const CLEAR_KEYS = ["0", "Backspace"];
 export const LABEL_KEYS = { ...MARK_KEYS, 0: UNLABELED, Backspace: UNLABELED }; // of a selection on Explore
 export const GRADE_KEYS = ["4", "5", "6", "7", "8", "9"]; // one a grade of the scale, in its order
 export const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
+export const SITE_KEYS = { "[": -1, "]": 1 };
 const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]:not(.help)"; // the list of keys takes no text: Esc and ? close it
 const WRITTEN = "input:not([type=range], [type=checkbox], [type=radio], [type=button]), textarea, [contenteditable=true]";
 const PRESSED = "button:not([data-view-keys]), summary, a";
@@ -88,6 +89,7 @@ function isForFocused(element, name) {
 }
 
 function nameOf(event) {
+  if (event.key in SITE_KEYS && !event.metaKey) return event.key; // on many keyboards AltGr writes them
   if (event.altKey) return null;
   if (event.ctrlKey || event.metaKey) {
     if (event.key.toLowerCase() === "z") return event.shiftKey ? "redo" : "undo";

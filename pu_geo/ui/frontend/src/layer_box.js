@@ -1,6 +1,6 @@
 // On the map: which named layer lies over the imagery, how strongly, and in which colors. Absent where a project has no layers.
 
-import { h, segmented } from "./dom.js";
+import { h, offer, segmented } from "./dom.js";
 import { GREY, RAMPS, VIRIDIS } from "./layer_tiles.js";
 import { TEXTS } from "./texts.js";
 
@@ -30,11 +30,7 @@ export class LayerBox {
     const { named, opacity, ramp } = this.store;
     const layer = this.store.namedLayer;
     this.root.hidden = !named.length;
-    const offered = JSON.stringify(named.map(({ name }) => name));
-    if (this.select.dataset.offered !== offered) {
-      this.select.dataset.offered = offered;
-      this.select.replaceChildren(h("option", { value: "" }, words.none), ...named.map(({ name, when }) => h("option", { value: name }, words.option(name, when))));
-    }
+    offer(this.select, [["", words.none], ...named.map(({ name, when }) => [name, words.option(name, when)])]);
     this.select.value = layer?.name ?? "";
     this.strength.hidden = !layer;
     this.ramps.hidden = !layer?.is_gray;

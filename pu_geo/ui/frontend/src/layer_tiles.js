@@ -1,5 +1,6 @@
 // The map tiles of a named layer (SAR, elevation, ...): where they are, and their colors. One band comes as gray, and may be shown in viridis.
 
+import { between, rgbOf } from "./colors.js";
 import { BLOCK_PX, NO_DATA_GREY, TilePictures } from "./ground.js";
 
 /** What a layer's tiles are asked for by, as the dates are by "pre" and "post". */
@@ -9,7 +10,7 @@ export const VIRIDIS = "viridis";
 
 // Stops of viridis (Smith and van der Walt 2015, public domain), evenly spaced.
 const STOPS = ["440154", "48186a", "472d7b", "424086", "3b528b", "33638d", "2c728e", "26828e", "21918c", "1f9f88", "27ad81", "3dbc74", "5cc863", "81d34d", "aadc32", "d5e21a", "fde725"];
-const CHANNELS = STOPS.map((stop) => [0, 2, 4].map((at) => Number.parseInt(stop.slice(at, at + 2), 16)));
+const CHANNELS = STOPS.map((stop) => rgbOf(`#${stop}`));
 
 export const RAMPS = {
   [GREY]: "linear-gradient(90deg, #000, #fff)",
@@ -17,11 +18,7 @@ export const RAMPS = {
 };
 
 /** The color of a gray of 0 to 255 in viridis, [red, green, blue]. */
-export function viridis(gray) {
-  const at = (gray / 255) * (CHANNELS.length - 1);
-  const [low, high] = [CHANNELS[Math.floor(at)], CHANNELS[Math.ceil(at)]];
-  return low.map((each, k) => Math.round(each + (high[k] - each) * (at - Math.floor(at))));
-}
+export const viridis = (gray) => between(CHANNELS, gray / 255);
 
 const TABLE = Array.from({ length: 256 }, (_, gray) => viridis(gray));
 

@@ -8,12 +8,11 @@ import { REASON_TEXTS } from "./details.js";
 import { draggable, h, icon, isSelecting, isShown, remember, remembered } from "./dom.js";
 import { FootprintLayer } from "./footprint_layer.js";
 import { gradeCounts } from "./grades.js";
-import { lonLatAt } from "./lonlat.js";
 import { boxOf } from "./polygon.js";
-import { arrowLegend } from "./shift_arrows.js";
+import { arrowLegend } from "./shifts.js";
 import { layerLegend } from "./layer_box.js";
 import { GREY, isOn, partOf, shareOf, tileLoader } from "./layer_tiles.js";
-import { makeImagery, makeMap, makeSource, makeView } from "./map_parts.js";
+import { extentOf, lonLatAt, makeImagery, makeMap, makeSource, makeView, projectionOf } from "./map_parts.js";
 import { TEXTS } from "./texts.js";
 
 const { map: words } = TEXTS;
@@ -32,8 +31,7 @@ const LET_REST_MS = 60; // somebody who answers fast is not led over the map bui
 export class MapPane {
   /** @param actions {label(i, code | "toggle"), many(numbers), select(i)} */
   constructor(store, actions) {
-    this.store = store;
-    this.actions = actions;
+    Object.assign(this, { store, actions, map: null });
     this.target = h("div.map", { tabindex: "0", role: "application", "aria-label": words.surface });
     this.twinTarget = h("div.map.twin", { hidden: true, role: "img", "aria-label": words.twin }); // the pre picture, when both are side by side
     this.tooltip = h("div.tooltip", { hidden: true });
@@ -53,7 +51,6 @@ export class MapPane {
     this.root = h("section.pane.mappane", { "aria-label": words.region }, this.twinTarget, this.target, this.cross, this.divider, this.seam, this.ghost, ...this.tags, ...this.marks.roots, zoom, this.legend, foot, this.tooltip, this.notice);
     this.swipeAt = 0.5;
     this.moved = () => {}; // called once the map has come to rest
-    this.grid = null;
     this.#listen();
   }
 
@@ -101,32 +98,29 @@ export class MapPane {
     }).observe(this.root);
   }
 
-  configure({ token, base, grid, gsd_m, layers, lonlat, flagging }) {
-    this.lonlat = lonlat;
-    const { named } = this.store;
-    const same = JSON.stringify([token, grid, layers, named.map(({ name, v }) => [name, v])]);
+  configure({ token, base, grid, layers, flagging }) {
+    const { named, sites } = this.store;
+    const same = JSON.stringify([token, grid, sites.map(({ box }) => box), layers, named.map(({ name, v }) => [name, v])]);
     if (same === this.configured) return;
     this.configured = same;
     this.dispose();
-    this.grid = grid;
-    this.gsd = gsd_m;
     this.storageKey = `pugeo:view:${token}${flagging ? ":damage" : ""}`; // the damage map opens on all of it, not where somebody annotates
-    const view = makeView(grid);
-    const sources = Object.fromEntries(layers.map((layer) => [layer.name, makeSource(layer, { token, base, grid }, view.getProjection())]));
-    this.images = Object.fromEntries(Object.entries(sources).map(([name, source]) => [name, makeImagery(name, source, grid)]));
+    const projection = (this.projection = projectionOf(grid));
+    const sources = Object.fromEntries(layers.map((layer) => [layer.name, makeSource(layer, { token, base, grid }, projection)]));
+    this.images = Object.fromEntries(Object.entries(sources).map(([name, source]) => [name, makeImagery(name, source)]));
     this.images.post?.on("prerender", (event) => this.#clip(event));
     this.images.post?.on("postrender", (event) => event.context.restore());
     this.overlays = named.map((layer) => {
-      const source = makeSource({ ...layer, name: partOf(layer.name) }, { token, base, grid }, view.getProjection());
-      const [main, twin] = ["layer", "layer-twin"].map((name) => makeImagery(name, source, grid));
+      const source = makeSource({ ...layer, name: partOf(layer.name) }, { token, base, grid }, projection);
+      const [main, twin] = ["layer", "layer-twin"].map((name) => makeImagery(name, source));
       main.on("prerender", (event) => this.#clipTo(event, shareOf(layer.when, this.store.view, this.swipeAt)));
       main.on("postrender", (event) => event.context.restore());
       return { layer, source, main, twin };
     });
     this.footprints = new FootprintLayer(this.store);
     const marked = ({ box, polygon }, adds) => this.actions.many(box ? this.store.within(box) : this.store.withinPolygon(polygon), adds);
-    this.map = makeMap([...["pre", "post"].map((name) => this.images[name]).filter(Boolean), ...this.overlays.map(({ main }) => main), this.footprints], view, marked);
-    this.twin = layers.length > 1 ? makeMap([makeImagery("pre", sources.pre, grid), ...this.overlays.map(({ twin }) => twin), new FootprintLayer(this.store)], view, marked) : null;
+    this.map = makeMap([...["pre", "post"].map((name) => this.images[name]).filter(Boolean), ...this.overlays.map(({ main }) => main), this.footprints], marked);
+    this.twin = layers.length > 1 ? makeMap([makeImagery("pre", sources.pre), ...this.overlays.map(({ twin }) => twin), new FootprintLayer(this.store)], marked) : null;
     this.map.setTarget(this.target);
     for (const map of [this.map, this.twin].filter(Boolean)) map.on("click", (event) => this.#click(event));
     this.map.on("moveend", () => this.#moved());
@@ -324,7 +318,8 @@ export class MapPane {
     this.store.set("hovered", i);
     for (const target of [this.target, this.twinTarget]) target.classList.toggle("over", i >= 0);
     const [x, y] = this.#gridAt(event);
-    const inside = x >= 0 && y >= 0 && x <= this.grid[0] && y <= this.grid[1];
+    const [left0, top0, right, bottom] = this.box;
+    const inside = x >= left0 && y >= top0 && x <= right && y <= bottom;
     this.readout.replaceChildren(...(inside ? this.#where(x, y) : []));
     const box = this.root.getBoundingClientRect();
     const [left, top] = [event.clientX - box.left, event.clientY - box.top];
@@ -333,8 +328,10 @@ export class MapPane {
   }
 
   #where(x, y) {
-    const place = lonLatAt(this.lonlat, this.grid, x, y);
-    return [...(place ? [h("b", {}, words.lonLat(...place))] : []), h("span", {}, words.pixel(Math.floor(x), Math.floor(y)))];
+    const { store } = this;
+    const [left, top, right, bottom] = this.box;
+    const place = lonLatAt(store.sites[store.site].lonlat, [right - left, bottom - top], x - left, y - top);
+    return [...(place ? [h("b", {}, words.lonLat(...place))] : []), h("span", {}, words.pixel(Math.floor(x - left), Math.floor(y - top)))];
   }
 
   #tip(i, left, top) {
@@ -348,7 +345,7 @@ export class MapPane {
   }
 
   #fillTooltip() {
-    if (!this.tooltip.hidden && this.store.hovered >= 0) this.tooltip.replaceChildren(...describe(this.store, this.store.hovered, this.gsd));
+    if (!this.tooltip.hidden && this.store.hovered >= 0) this.tooltip.replaceChildren(...describe(this.store, this.store.hovered));
   }
 
   // The same place in the other picture.
@@ -359,14 +356,40 @@ export class MapPane {
 
   // ---- view ----
 
-  fit() {
-    this.map.getView().fit([0, -this.grid[1], this.grid[0], 0], { padding: [16, 16, 16, 16], duration: softly(250), size: this.map.getSize() });
+  /** Of the site that is shown, in grid pixels: beyond it there is nothing on this map. */
+  get box() {
+    return this.store.sites[this.store.site].box;
   }
 
-  /** Show all of some buildings. */
+  /** Show all of site k. @returns whether it showed another one */
+  showSite(k) {
+    const isOther = this.store.showSite(k);
+    if (isOther && this.map) this.#enter();
+    return isOther;
+  }
+
+  #enter() {
+    this.goal = null;
+    this.#leave(); // what was under the pointer is not there any more
+    this.map.getView().cancelAnimations();
+    const view = makeView(this.projection, this.box);
+    view.fit(extentOf(this.box), { size: this.map.getSize() ?? [800, 600], padding: [8, 8, 8, 8] });
+    for (const map of [this.map, this.twin].filter(Boolean)) {
+      map.setView(view);
+      for (const layer of map.getLayers().getArray()) layer.setExtent(extentOf(this.box));
+    }
+  }
+
+  fit() {
+    this.map.getView().fit(extentOf(this.box), { padding: [16, 16, 16, 16], duration: softly(250), size: this.map.getSize() });
+  }
+
+  /** Show all of some buildings: of those of the site that is shown, else of that of the first one. */
   showAll(numbers) {
-    const [minX, minY, maxX, maxY] = boxOf(numbers.flatMap((i) => this.store.center(i)));
-    const around = LOCATE_M / 2 / this.gsd;
+    const { siteOf, site } = this.store;
+    if (numbers.every((i) => siteOf[i] !== site)) this.showSite(siteOf[numbers[0]]);
+    const [minX, minY, maxX, maxY] = boxOf(numbers.filter((i) => this.store.isOnMap(i)).flatMap((i) => this.store.center(i)));
+    const around = LOCATE_M / 2 / this.store.gsd;
     this.map.getView().fit([minX - around, -maxY - around, maxX + around, around - minY], { padding: [30, 30, 30, 30], duration: softly(SOFTLY_MS), size: this.map.getSize() });
   }
 
@@ -375,14 +398,18 @@ export class MapPane {
     view.animate({ zoom: view.getZoom() + steps, duration: softly(180) });
   }
 
-  /** Go there softly; nearer than it is now only where the building could not be made out. */
+  /** Go there softly, to another site at once; nearer than it is now only where the building could not be made out. */
   locate(i, times = 1) {
-    const [x, y] = this.store.center(i);
-    const side = Math.max(Math.sqrt(this.store.areas[i]) * 9, LOCATE_M / this.gsd) * times;
+    const { store } = this;
+    const [x, y] = store.center(i);
+    const metres = this.map.getView().getResolution() * store.gsd;
+    const isOther = this.showSite(store.siteOf[i]);
+    const side = Math.max(Math.sqrt(store.areas[i]) * 9, LOCATE_M / store.gsd) * times;
     const view = this.map.getView();
+    if (isOther) view.setResolution(metres / store.gsd);
     const resolution = Math.min(view.getResolution(), side / Math.min(...this.map.getSize()));
     view.cancelAnimations();
-    view.animate({ center: [x, -y], resolution: Math.max(resolution, 1 / 6), duration: softly(SOFTLY_MS) }, () => this.marks.place(true));
+    view.animate({ center: [x, -y], resolution: Math.max(resolution, 1 / 6), duration: isOther ? 0 : softly(SOFTLY_MS) }, () => this.marks.place(true));
   }
 
   /** Show where building i is: the map stays where it is well in view already. */
@@ -403,13 +430,12 @@ export class MapPane {
 
   #restoreView() {
     const saved = remembered(this.storageKey, null);
+    this.store.showSite(saved ? this.store.siteAt(-saved.center[1]) : 0);
+    this.#enter();
+    if (!saved) return;
     const view = this.map.getView();
-    if (saved) {
-      view.setCenter(saved.center);
-      view.setResolution(saved.resolution);
-      return;
-    }
-    view.fit([0, -this.grid[1], this.grid[0], 0], { size: this.map.getSize() ?? [800, 600], padding: [8, 8, 8, 8] });
+    view.setCenter(saved.center);
+    view.setResolution(saved.resolution);
   }
 
   #moved() {
@@ -417,7 +443,7 @@ export class MapPane {
     remember(this.storageKey, { center: view.getCenter(), resolution: view.getResolution() });
     this.moved();
     if (this.hasCross) this.showCross();
-    const metres = this.gsd * view.getResolution();
+    const metres = this.store.gsd * view.getResolution();
     const goal = 110 * metres;
     const unit = 10 ** Math.floor(Math.log10(goal));
     const length = [5, 2, 1].map((times) => times * unit).find((each) => each <= goal);
@@ -426,14 +452,15 @@ export class MapPane {
     this.#drawLegend();
   }
 
-  /** Where building i is, in pixels of the map; a point inside it, not only inside its box. */
-  pixelOf(i, map = this.map) {
+  /** Where building i is, in pixels of the map; a point inside it, not only inside its box. Null where the map shows another site. */
+  pixelOf(i) {
+    if (!this.store.isOnMap(i)) return null;
     let [x, y] = this.store.center(i);
     if (this.store.hit(x, y, 0) !== i) {
       const ring = this.store.rings(i)[0];
       [x, y] = [(ring[0] * 2 + ring[2] + ring[4]) / 4, (ring[1] * 2 + ring[3] + ring[5]) / 4];
     }
-    return map.getPixelFromCoordinate([x, -y]);
+    return this.map.getPixelFromCoordinate([x, -y]);
   }
 
   /** The same in pixels of the browser's window. */
@@ -463,6 +490,7 @@ function legendRows(store, resolution) {
   const rows = store.isFlagging ? damageLegend(store) : [];
   const isHollow = store.colorBy === "scores" && Boolean(store.scores);
   const damaged = gradeRows(store, isHollow) ?? [entry(1, isHollow)];
+  if (rows.length && store.borders.length) rows.unshift(h("div.also", {}, TEXTS.sites.all));
   if (store.isFlagging); // it has all of it
   else if (isHollow) rows.push(ramp(store.scoreName, store.threshold), ...damaged, entry(2, true));
   else rows.push(...damaged, ...[2, 3, 0].map((code) => entry(code)));

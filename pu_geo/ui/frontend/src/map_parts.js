@@ -10,16 +10,19 @@ import { altKeyOnly, mouseActionButton } from "ol/events/condition.js";
 import DragBox from "ol/interaction/DragBox.js";
 import PointerInteraction from "ol/interaction/Pointer.js";
 import { defaults as defaultInteractions } from "ol/interaction/defaults.js";
+import { HandLine } from "./hand_line.js";
 
 const shiftDrag = ({ originalEvent: { shiftKey, altKey } }) => shiftKey && !altKey;
-const extentOf = (grid) => [0, -grid[1], grid[0], 0];
+/** A box of the grid, as OpenLayers has it. */
+export const extentOf = ([left, top, right, bottom]) => [left, -bottom, right, -top];
 
-export function makeView(grid) {
-  const extent = extentOf(grid);
+export const projectionOf = ([width, height]) => new Projection({ code: "grid-pixels", units: "pixels", extent: extentOf([0, 0, width, height]) });
+
+/** @param box that the map cannot leave */
+export function makeView(projection, box) {
   return new View({
-    projection: new Projection({ code: "grid-pixels", units: "pixels", extent }),
-    extent, constrainOnlyCenter: true, showFullExtent: true, enableRotation: false,
-    minResolution: 1 / 8, maxResolution: Math.max(...grid) / 200, smoothExtentConstraint: false, constrainResolution: false,
+    projection, extent: extentOf(box), constrainOnlyCenter: true, showFullExtent: true, enableRotation: false,
+    minResolution: 1 / 8, maxResolution: Math.max(box[2] - box[0], box[3] - box[1]) / 200, smoothExtentConstraint: false, constrainResolution: false,
   });
 }
 
@@ -29,7 +32,7 @@ export function makeSource({ name, max_zoom, v }, { token, base, grid }, project
   const url = (z, x, y) => `${base}/${token}/tiles/${name}/${z}/${x}/${y}.jpg?v=${v ?? ""}`;
   return new XYZ({
     projection,
-    tileGrid: new TileGrid({ origin: [0, 0], resolutions, tileSize: 256, extent: extentOf(grid) }),
+    tileGrid: new TileGrid({ origin: [0, 0], resolutions, tileSize: 256, extent: extentOf([0, 0, ...grid]) }),
     tileUrlFunction: ([z, x, y]) => url(z, x, y),
     transition: 0,
     interpolate: false,
@@ -37,12 +40,12 @@ export function makeSource({ name, max_zoom, v }, { token, base, grid }, project
   });
 }
 
-export function makeImagery(name, source, grid) {
-  return new TileLayer({ source, extent: extentOf(grid), preload: 1, className: `image-${name}` });
+export function makeImagery(name, source) {
+  return new TileLayer({ source, preload: 1, className: `image-${name}` });
 }
 
 /** @param marked ({box} or {polygon} in grid pixels, adds: whether Ctrl was held) */
-export function makeMap(layers, view, marked) {
+export function makeMap(layers, marked) {
   const box = new DragBox({ condition: shiftDrag, className: "dragbox" });
   box.on("boxend", ({ mapBrowserEvent: { originalEvent } }) => {
     const [minX, minY, maxX, maxY] = box.getGeometry().getExtent();
@@ -51,7 +54,6 @@ export function makeMap(layers, view, marked) {
   const lasso = new Lasso((points) => marked({ polygon: points.map(([x, y]) => [x, -y]) }));
   return new Map({
     layers,
-    view,
     controls: [],
     // Double-click zoom would eat every second of two fast clicks.
     interactions: defaultInteractions({ doubleClickZoom: false, keyboard: false, altShiftDragRotate: false, pinchRotate: false, shiftDragZoom: false }).extend([box, lasso]),
@@ -60,44 +62,59 @@ export function makeMap(layers, view, marked) {
 }
 
 // Alt + drag: a line drawn by hand around buildings.
-const SVG = "http://www.w3.org/2000/svg";
-const STEP_PX = 3;
 const FEWEST_POINTS = 4; // fewer are a slip of the hand
 
 class Lasso extends PointerInteraction {
   /** @param done ([[x, y], ...] in map coordinates) */
   constructor(done) {
     super();
-    this.done = done;
-    this.line = document.createElementNS(SVG, "polygon");
-    this.picture = document.createElementNS(SVG, "svg");
-    this.picture.classList.add("lasso");
-    this.picture.append(this.line);
+    Object.assign(this, { done, line: new HandLine() });
   }
 
   handleDownEvent(event) {
     if (!altKeyOnly(event) || !mouseActionButton(event)) return false;
-    this.points = [];
-    this.pixels = [];
-    event.map.getViewport().append(this.picture);
-    this.#add(event);
+    event.map.getViewport().append(this.line.root);
+    this.line.start(event.pixel);
     return true;
   }
 
-  handleDragEvent(event) {
-    const [x, y] = this.pixels.at(-1);
-    if (Math.hypot(event.pixel[0] - x, event.pixel[1] - y) >= STEP_PX) this.#add(event);
+  handleDragEvent({ pixel }) {
+    this.line.add(pixel);
   }
 
-  handleUpEvent() {
-    this.picture.remove();
-    if (this.points.length >= FEWEST_POINTS) this.done(this.points);
+  handleUpEvent({ map }) {
+    const { points } = this.line;
+    this.line.end();
+    if (points.length >= FEWEST_POINTS) this.done(points.map((point) => map.getCoordinateFromPixel(point)));
     return false;
   }
+}
 
-  #add({ pixel, coordinate }) {
-    this.points.push(coordinate);
-    this.pixels.push(pixel);
-    this.line.setAttribute("points", this.pixels.map((each) => each.join(",")).join(" "));
+/** Weights of equally spaced nodes for a place between 0 (first) and 1 (last): Lagrange's polynomial through all of them. */
+function weights(n, at) {
+  return Array.from({ length: n }, (_, k) => {
+    let weight = 1;
+    for (let j = 0; j < n; j++) if (j !== k) weight *= (at * (n - 1) - j) / (k - j);
+    return weight;
+  });
+}
+
+/**
+ * @param nodes {n, lon, lat}: n x n nodes row by row, evenly over the grid with its borders; degrees, without a jump at 180
+ * @param grid [width, height] in pixels
+ * @returns [lon, lat] in degrees, or null for a project without a place on the Earth
+ */
+export function lonLatAt(nodes, grid, x, y) {
+  if (!nodes) return null;
+  const { n, lon, lat } = nodes;
+  const [across, down] = [weights(n, x / grid[0]), weights(n, y / grid[1])];
+  let [east, north] = [0, 0];
+  for (let row = 0; row < n; row++) {
+    for (let column = 0; column < n; column++) {
+      const weight = down[row] * across[column];
+      east += weight * lon[row * n + column];
+      north += weight * lat[row * n + column];
+    }
   }
+  return [((((east + 180) % 360) + 360) % 360) - 180, north];
 }

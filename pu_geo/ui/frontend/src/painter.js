@@ -4,7 +4,7 @@ import {
   LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, SELECTED, UNLABELED, scoreStep, stepColor,
 } from "./colors.js";
 import { asCells, paintCells, paintDamageDots, paintDamageShapes, paintDamageSmall, paintTypes, paintUncertainty } from "./damage_painter.js";
-import { Raster, pixel } from "./raster.js";
+import { Raster, hatch, patternOf, pixel, strokes, thinned } from "./raster.js";
 import { paintLabelDots, paintPlainDots, paintScoreDots, paintSmall } from "./small_painter.js";
 
 const DOT_BELOW_PX = 5; // buildings smaller than this on the screen are drawn as dots
@@ -83,7 +83,7 @@ function paintFlagging(context, store, frame) {
   const trace = (numbers, finish) => inChunks(context, store, frame, numbers, finish);
   if (store.isTyped) paintTypes(context, store, frame, kind, trace);
   else if (store.colorBy === "uncertainty") paintUncertainty(context, store, frame, kind, trace);
-  else if (cells) return store.set("cells", paintCells(context, store, frame, store.gsd));
+  else if (cells) return store.set("cells", paintCells(context, store, frame));
   else if (kind === "dots") paintDamageDots(context, store, frame);
   else if (kind === "small") paintDamageSmall(context, store, frame);
   else paintDamageShapes(context, store, frame, trace);
@@ -93,15 +93,8 @@ function paintFlagging(context, store, frame) {
 function paintLarge(context, store, frame, scored) {
   const numbers = store.touching(frame.box);
   if (scored) paintScores(context, store, frame, numbers);
-  const stroke = (color, width) => {
-    context.strokeStyle = color;
-    context.lineWidth = width;
-    context.stroke();
-  };
-  inChunks(context, store, frame, numbers, () => {
-    stroke("rgba(0,0,0,0.45)", 2.8);
-    stroke(scored ? "rgba(255,255,255,0.5)" : "rgba(245,245,245,0.9)", 1.1);
-  });
+  const lines = [["rgba(0,0,0,0.45)", 2.8], [scored ? "rgba(255,255,255,0.5)" : "rgba(245,245,245,0.9)", 1.1]];
+  inChunks(context, store, frame, numbers, () => strokes(context, ...lines));
 }
 
 function paintScores(context, store, frame, numbers) {
@@ -117,31 +110,15 @@ function paintScores(context, store, frame, numbers) {
   });
 }
 
-let hatch = null;
-function hatchPattern(context) {
-  if (hatch) return hatch;
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = 7;
-  const pen = tile.getContext("2d");
-  pen.strokeStyle = "rgba(235,235,235,0.95)";
-  pen.lineWidth = 1.5;
-  pen.beginPath();
-  for (const shift of [-7, 0, 7]) {
-    pen.moveTo(shift - 1, 8);
-    pen.lineTo(shift + 8, -1);
-  }
-  pen.stroke();
-  hatch = context.createPattern(tile, "repeat");
-  return hatch;
-}
+const hatchPattern = (context) => patternOf(context, "hatch", 7, (pen) => hatch(pen, 7, "rgba(235,235,235,0.95)", 1.5));
 
 /** What changes with the pointer: hover, and the selected building, which keys act on. */
 export function paintTop(canvas, store, frame) {
   const context = clearCanvas(canvas, frame);
   if (!store.ready) return;
   const { hovered, selected } = store;
-  if (hovered >= 0 && hovered !== selected) ring(context, store, frame, hovered, "#ffffff", 2.4); // a click labels it, a key does not
-  if (selected >= 0) ring(context, store, frame, selected, SELECTED, 3.4);
+  if (store.isOnMap(hovered) && hovered !== selected) ring(context, store, frame, hovered, "#ffffff", 2.4); // a click labels it, a key does not
+  if (store.isOnMap(selected)) ring(context, store, frame, selected, SELECTED, 3.4);
 }
 
 /** What changes with clicks. `changed`: numbers of the buildings to paint anew; null for all. */
@@ -200,35 +177,19 @@ function paintObscured(context, store, frame, members) {
       context.fillStyle = hatchPattern(context);
       context.fill("evenodd");
       context.globalAlpha = 1;
-      context.setLineDash([2, 3]);
     }
-    context.lineWidth = 1.6;
-    context.strokeStyle = "#c4c7cc";
-    context.stroke();
-    context.setLineDash([]);
+    strokes(context, ["#c4c7cc", 1.6, small ? [] : [2, 3]]);
   });
 }
 
 const DASHES = { cross: [], slash: [8, 3], dots: [2, 3] }; // of the line around a graded building
-const patterns = new Map(); // by name and color
 function gradePattern(context, name, color) {
-  const key = `${name} ${color}`;
-  if (patterns.has(key)) return patterns.get(key);
-  const tile = document.createElement("canvas");
-  tile.width = tile.height = 8;
-  const pen = tile.getContext("2d");
-  pen.strokeStyle = pen.fillStyle = color;
-  pen.lineWidth = 1.8;
-  pen.beginPath();
-  for (const shift of [-8, 0, 8]) {
-    if (name !== "dots") pen.moveTo(shift - 1, 9), pen.lineTo(shift + 9, -1);
-    if (name === "cross") pen.moveTo(shift - 1, -1), pen.lineTo(shift + 9, 9);
-  }
-  if (name === "dots") pen.fillRect(1, 1, 2, 2), pen.fillRect(5, 5, 2, 2);
-  pen.stroke();
-  const found = context.createPattern(tile, "repeat");
-  patterns.set(key, found);
-  return found;
+  return patternOf(context, `${name} ${color}`, 8, (pen) => {
+    pen.fillStyle = color;
+    if (name === "dots") for (const at of [1, 5]) pen.fillRect(at, at, 2, 2);
+    else hatch(pen, 8, color, 1.8);
+    if (name === "cross") hatch(pen, 8, color, 1.8, true);
+  });
 }
 
 function paintOutlines(context, store, frame, members, code, filled, grade = 0) {
@@ -245,33 +206,19 @@ function paintOutlines(context, store, frame, members, code, filled, grade = 0) 
         context.fill("evenodd");
       }
     }
-    context.lineWidth = 4.2;
-    context.strokeStyle = code === NOT_ASSESSABLE ? "rgba(20,20,20,0.8)" : "rgba(255,255,255,0.85)";
-    context.stroke();
-    context.lineWidth = 2.4;
-    context.strokeStyle = code === NOT_ASSESSABLE ? "#e8e8e8" : color;
-    if (code === NOT_ASSESSABLE) context.setLineDash([5, 4]);
-    else if (pattern) context.setLineDash(DASHES[pattern]);
-    context.stroke();
-    context.setLineDash([]);
+    if (code === NOT_ASSESSABLE) strokes(context, ["rgba(20,20,20,0.8)", 4.2], ["#e8e8e8", 2.4, [5, 4]]);
+    else strokes(context, ["rgba(255,255,255,0.85)", 4.2], [color, 2.4, DASHES[pattern]]);
   });
 }
 
-function ring(context, store, frame, i, color, width, dashes = []) {
+function ring(context, store, frame, i, color, width) {
   context.beginPath();
   if (asDots(store, frame)) {
     const [x, y] = store.center(i);
     context.arc((x - frame.box[0]) / frame.resolution, (y - frame.box[1]) / frame.resolution, 7, 0, 2 * Math.PI);
   } else trace(context, store, frame, i);
   context.lineJoin = "round";
-  context.lineWidth = width + 2;
-  context.strokeStyle = "rgba(0,0,0,0.75)";
-  context.stroke();
-  context.lineWidth = width;
-  context.strokeStyle = color;
-  context.setLineDash(dashes);
-  context.stroke();
-  context.setLineDash([]);
+  strokes(context, ["rgba(0,0,0,0.75)", width + 2], [color, width]);
 }
 
 // What is selected together: a pink line around each building below its label, or a pink dot above it.
@@ -293,18 +240,7 @@ export function paintChosen(canvas, store, frame) {
 
 function paintDots(context, store, frame, numbers) {
   const raster = new Raster(context, frame);
-  const cell = CELL_PX * raster.ratio;
-  const columns = Math.ceil(raster.width / cell);
-  const taken = new Uint8Array(columns * Math.ceil(raster.height / cell));
-  const places = [];
-  for (const i of numbers) {
-    const [gridX, gridY] = store.center(i);
-    const [x, y] = [raster.x(gridX), raster.y(gridY)];
-    const at = Math.floor(x / cell) + columns * Math.floor(y / cell);
-    if (x < 0 || y < 0 || x >= raster.width || y >= raster.height || taken[at]) continue;
-    taken[at] = 1;
-    places.push([x, y]);
-  }
+  const places = thinned(raster, store, numbers, CELL_PX);
   const side = numbers.length > MANY ? SMALL_PX : DOT_PX;
   for (const [x, y] of places) raster.block(x, y, Math.round((side + 2 * RIM_PX) * raster.ratio), DARK);
   for (const [x, y] of places) raster.block(x, y, Math.round(side * raster.ratio), PINK);
@@ -317,10 +253,6 @@ function paintLines(context, store, frame, numbers) {
   const parts = [[numbers.filter((i) => !isLabeled(i)), width], [numbers.filter(isLabeled), Math.max(width, AROUND_LABEL)]];
   context.lineJoin = "round";
   for (const [members, wide] of parts) {
-    for (const [more, color] of [[2, "rgba(0,0,0,0.75)"], [0, SELECTED]]) {
-      context.lineWidth = wide + more;
-      context.strokeStyle = color;
-      inChunks(context, store, frame, members, () => context.stroke());
-    }
+    for (const line of [["rgba(0,0,0,0.75)", wide + 2], [SELECTED, wide]]) inChunks(context, store, frame, members, () => strokes(context, line));
   }
 }

@@ -2,7 +2,7 @@
 
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
-import { h, isShown, onceADoubleClick } from "./dom.js";
+import { h, isShown, onceADoubleClick, onceAFrame } from "./dom.js";
 import { colorOf, gradeButtons, markGiven } from "./grades.js";
 import { NO_DETAILS } from "./details.js";
 import { QUEUE_KEYS } from "./keys.js";
@@ -26,7 +26,7 @@ export class QueuePane {
    *   isForeignCheck(i)}
    */
   constructor(store, queue, pictures, actions) {
-    Object.assign(this, { store, queue, pictures, actions, pressed: onceADoubleClick() });
+    Object.assign(this, { store, queue, pictures, actions, pressed: onceADoubleClick(), later: onceAFrame(() => this.#draw()) });
     this.title = h("b");
     this.progress = h("span.soft");
     this.askText = h("span");
@@ -54,19 +54,9 @@ export class QueuePane {
     new ResizeObserver(() => this.later()).observe(this.root);
   }
 
-  configure({ gsd_m, types }) {
-    this.gsd = gsd_m;
+  configure({ types }) {
     this.types.configure(types);
     this.later();
-  }
-
-  later() {
-    if (this.scheduled) return;
-    this.scheduled = true;
-    requestAnimationFrame(() => {
-      this.scheduled = false;
-      this.#draw();
-    });
   }
 
   /** What is large, and answered by buttons and keys: the queue's next, or the building elsewhere that has the cursor; null for none. */
@@ -281,7 +271,7 @@ export class QueuePane {
     if (score) facts.push(h("span.num", {}, score));
     const others = this.store.othersAt(i).map(({ name }) => name);
     if (others.length) facts.push(h("b.alsohere", {}, TEXTS.alsoHere(others.join(", "))));
-    this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i, this.gsd)));
+    this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i)));
     const given = this.store.labels[i] === POSITIVE && !isForeign ? this.store.detail(i).grade : "";
     markGiven([...this.grades.children].slice(1), given); // after the word before them
     for (const button of this.answers.children) {

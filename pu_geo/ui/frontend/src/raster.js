@@ -5,6 +5,87 @@ export function pixel([r, g, b], alpha = 1) {
   return ((Math.round(alpha * 255) << 24) | (b << 16) | (g << 8) | r) >>> 0;
 }
 
+/** Draw the line of a path several times, each over those before: [color, width, dashes] of each. */
+export function strokes(context, ...lines) {
+  for (const [color, width, dashes] of lines) {
+    context.strokeStyle = color;
+    context.lineWidth = width;
+    if (dashes) context.setLineDash(dashes);
+    context.stroke();
+    if (dashes) context.setLineDash([]);
+  }
+}
+
+const made = new Map();
+
+/** What `make` returns, made once for each key. */
+export function once(key, make) {
+  if (made.size > 500) made.clear();
+  if (!made.has(key)) made.set(key, make());
+  return made.get(key);
+}
+
+/** A pattern that is drawn once. @param draw (pen) on a tile of `side` pixels */
+export function patternOf(context, key, side, draw) {
+  return once(`pattern ${key}`, () => {
+    const tile = document.createElement("canvas");
+    tile.width = tile.height = side;
+    draw(tile.getContext("2d"));
+    return context.createPattern(tile, "repeat");
+  });
+}
+
+/** Diagonal lines on such a tile. */
+export function hatch(pen, side, color, width, isBackward = false) {
+  pen.beginPath();
+  for (const shift of [-side, 0, side]) {
+    pen.moveTo(shift - 1, isBackward ? -1 : side + 1);
+    pen.lineTo(shift + side + 1, isBackward ? side + 1 : -1);
+  }
+  strokes(pen, [color, width]);
+}
+
+/** A filled dot as a small picture. @param dress (context, middle, circle: traces its edge) draws what is on it */
+export function roundDot(side, radius, ratio, color, dress) {
+  const canvas = document.createElement("canvas");
+  canvas.width = canvas.height = Math.ceil(side * ratio);
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  const middle = canvas.width / ratio / 2;
+  const circle = () => {
+    context.beginPath();
+    context.arc(middle, middle, radius, 0, 2 * Math.PI);
+  };
+  circle();
+  context.fillStyle = color;
+  context.fill();
+  dress(context, middle, circle);
+  return canvas;
+}
+
+/** A small picture as `stamp` takes it. */
+export function stampOf(canvas) {
+  const { data, width, height } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return { data: new Uint32Array(data.buffer), width, height };
+}
+
+/** Places of buildings on the canvas, [x, y], one in each cell of `sidePx` screen pixels. */
+export function thinned(raster, store, numbers, sidePx) {
+  const cell = sidePx * raster.ratio;
+  const columns = Math.ceil(raster.width / cell);
+  const taken = new Uint8Array(columns * Math.ceil(raster.height / cell));
+  const places = [];
+  for (const i of numbers) {
+    const [gridX, gridY] = store.center(i);
+    const [x, y] = [raster.x(gridX), raster.y(gridY)];
+    const at = Math.floor(x / cell) + columns * Math.floor(y / cell);
+    if (x < 0 || y < 0 || x >= raster.width || y >= raster.height || taken[at]) continue;
+    taken[at] = 1;
+    places.push([x, y]);
+  }
+  return places;
+}
+
 export class Raster {
   /** @param frame see `makeFrame`; the canvas has its size */
   constructor(context, frame) {

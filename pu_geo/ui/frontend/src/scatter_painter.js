@@ -1,7 +1,7 @@
 // Draws the dots of the scatter: a few as round sprites, many as blocks of pixels, too many as a heat of how many there are.
 
 import { clearCanvas } from "./painter.js";
-import { Raster, pixel } from "./raster.js";
+import { Raster, once, pixel, roundDot, strokes } from "./raster.js";
 
 const FEW = 4000; // so many are drawn round, with a rim
 const CELL_PX = 4;
@@ -114,28 +114,8 @@ function paintHeat(raster, numbers, palette, { xy, colors }, theme) {
   });
 }
 
-const sprites = new Map();
 function sprite(rgb, rim, size, ratio) {
-  const key = `${rgb} ${rim} ${size.toFixed(1)} ${ratio}`;
-  if (sprites.size > 400) sprites.clear();
-  if (!sprites.has(key)) sprites.set(key, drawSprite(rgb, rim, size, ratio));
-  return sprites.get(key);
-}
-
-function drawSprite(rgb, rim, size, ratio) {
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = Math.ceil((size + 2) * ratio);
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
-  const middle = canvas.width / ratio / 2;
-  context.beginPath();
-  context.arc(middle, middle, size / 2, 0, 2 * Math.PI);
-  context.fillStyle = `rgb(${rgb})`;
-  context.fill();
-  context.lineWidth = 0.8;
-  context.strokeStyle = `rgba(${rim},0.8)`;
-  context.stroke();
-  return canvas;
+  return once(`sprite ${rgb} ${rim} ${size.toFixed(1)} ${ratio}`, () => roundDot(size + 2, size / 2, ratio, `rgb(${rgb})`, (context) => strokes(context, [`rgba(${rim},0.8)`, 0.8])));
 }
 
 /** What changes with the pointer: the dots of the building under it, and of the one that was clicked. */
@@ -144,12 +124,8 @@ export function paintMarks(canvas, frame, xy, marks) {
   for (const { i, color } of marks) {
     const [x, y] = [(xy[2 * i] - frame.box[0]) / frame.resolution, (xy[2 * i + 1] - frame.box[1]) / frame.resolution];
     if (!(x > -10 && y > -10 && x < frame.width + 10 && y < frame.height + 10)) continue;
-    for (const [width, stroke] of [[5, "rgba(0,0,0,0.75)"], [2.4, color]]) {
-      context.beginPath();
-      context.arc(x, y, 7, 0, 2 * Math.PI);
-      context.lineWidth = width;
-      context.strokeStyle = stroke;
-      context.stroke();
-    }
+    context.beginPath();
+    context.arc(x, y, 7, 0, 2 * Math.PI);
+    strokes(context, ["rgba(0,0,0,0.75)", 5], [color, 2.4]);
   }
 }

@@ -1,13 +1,13 @@
 // The scatter: drag moves it, the wheel zooms, a line drawn by hand selects.
 
-import { RAMP_CSS, SELECTED } from "./colors.js";
+import { CIVIDIS_CSS, RAMP_CSS, SELECTED } from "./colors.js";
 import { describe } from "./describe.js";
-import { h, icon, isShown, remember, remembered, segmented } from "./dom.js";
-import { CIVIDIS_CSS, colorDots, dotsOf } from "./dot_colors.js";
+import { h, icon, isShown, onceAFrame, remember, remembered, segmented } from "./dom.js";
+import { colorDots, dotsOf } from "./dot_colors.js";
+import { HandLine } from "./hand_line.js";
+import { makeFrame } from "./painter.js";
 import { boxOf, pointsInside } from "./polygon.js";
-import { paintChips, placeChips, Sheets, showsChips, SIDE_PX } from "./scatter_chips.js";
 import { inView, paintMarks, paintScatter } from "./scatter_painter.js";
-import { ScatterView } from "./scatter_view.js";
 import { TEXTS } from "./texts.js";
 
 const words = TEXTS.scatter;
@@ -20,7 +20,7 @@ const STEP = 1.6; // of the buttons
 export class ScatterPane {
   /** @param actions {choose(numbers, adds), select(i), locate(i)} */
   constructor(store, pictures, actions) {
-    Object.assign(this, { store, actions, pictures, chips: [] });
+    Object.assign(this, { store, actions, pictures, chips: [], drawSoon: onceAFrame(() => this.draw()) });
     this.sheets = new Sheets(() => this.later());
     this.view = new ScatterView();
     this.xy = null; // x, -y of each building; NaN for those that the run does not know
@@ -69,7 +69,7 @@ export class ScatterPane {
   // ---- what is shown ----
 
   /** @param data {run_id, kind, color, ...}; see `ui/scatter.py` */
-  configure(data, token, gsd) {
+  configure(data, token) {
     const place = `pugeo:dots:${token}:${data.run_id}:${data.kind}:${data.v}`;
     if (place !== this.place) {
       this.place = place;
@@ -77,7 +77,7 @@ export class ScatterPane {
       this.#cancel(); // what is being drawn was drawn around dots that stood elsewhere
       this.notice.hidden = false;
     }
-    Object.assign(this, { data, gsd });
+    this.data = data;
     this.title.textContent = data.title || data.kind;
     this.title.title = data.kind === "PCA" ? words.pcaHint : words.umapHint;
   }
@@ -154,12 +154,7 @@ export class ScatterPane {
 
   #later(what) {
     this.stale = what === "dots" || this.stale === "dots" ? "dots" : "marks";
-    if (this.scheduled) return;
-    this.scheduled = true;
-    requestAnimationFrame(() => {
-      this.scheduled = false;
-      this.draw();
-    });
+    this.drawSoon();
   }
 
   draw() {
@@ -289,7 +284,7 @@ export class ScatterPane {
     this.store.set("hovered", i);
     this.stage.classList.toggle("over", i >= 0 && !this.isLasso);
     if (i < 0) this.preview.hide();
-    else this.preview.show(i, this.clientPixelOf(i), this.root.parentElement, this.gsd);
+    else this.preview.show(i, this.clientPixelOf(i), this.root.parentElement);
   }
 
   #leave() {
@@ -312,41 +307,140 @@ export class ScatterPane {
   }
 }
 
-// A line that is being drawn by hand over the scatter.
-const SVG = "http://www.w3.org/2000/svg";
-const STEP_PX = 3;
+// Which part of the plane it shows.
+const MARGIN = 0.06; // of the room, around all dots
+const FARTHEST = 2; // times the resolution that shows all
+const NEAREST = 4000;
 
-class HandLine {
+export class ScatterView {
   constructor() {
-    this.shape = document.createElementNS(SVG, "polygon");
-    this.root = document.createElementNS(SVG, "svg");
-    this.root.classList.add("lasso");
-    this.root.append(this.shape);
-    this.points = [];
-    this.end();
+    this.center = [0, 0];
+    this.resolution = 1; // units of the plane a screen pixel
+    this.all = 1;
+    this.size = [0, 0];
   }
 
-  start(point) {
-    this.points = [point];
-    this.root.style.display = "";
-    this.#show();
+  get frame() {
+    return makeFrame(this.center, this.resolution, ...this.size, Math.min(window.devicePixelRatio || 1, 2));
   }
 
-  add([x, y]) {
-    const [lastX, lastY] = this.points.at(-1);
-    if (Math.hypot(x - lastX, y - lastY) < STEP_PX) return;
-    this.points.push([x, y]);
-    this.#show();
+  get isFitted() {
+    return this.resolution === this.all;
   }
 
-  /** Hide the line; its points stay until the next one. */
-  end() {
-    this.root.style.display = "none";
+  /** @param box [minX, minY, maxX, maxY] to show */
+  fit([minX, minY, maxX, maxY]) {
+    const room = this.size.map((side) => Math.max(1, side) * (1 - 2 * MARGIN));
+    this.center = [(minX + maxX) / 2, (minY + maxY) / 2];
+    this.resolution = this.all = Math.max((maxX - minX) / room[0], (maxY - minY) / room[1]) || 1;
   }
 
-  #show() {
-    this.shape.setAttribute("points", this.points.map((each) => each.join(",")).join(" "));
+  moveBy(dx, dy) {
+    this.center = [this.center[0] - dx * this.resolution, this.center[1] - dy * this.resolution];
   }
+
+  /** Zoom in by a factor; the point of the plane at pixel (x, y) stays there. */
+  zoomBy(factor, x = this.size[0] / 2, y = this.size[1] / 2) {
+    const [px, py] = this.toPlane(x, y);
+    this.resolution = Math.min(this.all * FARTHEST, Math.max(this.all / NEAREST, this.resolution / factor));
+    this.center = [px - (x - this.size[0] / 2) * this.resolution, py - (y - this.size[1] / 2) * this.resolution];
+  }
+
+  toPlane(x, y) {
+    return [this.center[0] + (x - this.size[0] / 2) * this.resolution, this.center[1] + (y - this.size[1] / 2) * this.resolution];
+  }
+
+  toScreen(x, y) {
+    return [(x - this.center[0]) / this.resolution + this.size[0] / 2, (y - this.center[1]) / this.resolution + this.size[1] / 2];
+  }
+}
+
+// Chips in place of dots, where it is zoomed in so far that there is room for them.
+const SIDE_PX = 44;
+const MOST = 150; // chips at once
+const ZOOMED_IN = 0.75; // of the resolution that shows all dots
+const LEAST_GAP = 1.08; // of a side: chips nearer than this stay dots
+const CHIP_RIM_PX = 3;
+const MOST_SHEETS = 24; // decoded ones that are kept
+
+/** Whether so many dots in view are drawn as chips. */
+export function showsChips(n, resolution, all) {
+  return n > 0 && n <= MOST && resolution <= ZOOMED_IN * all;
+}
+
+/**
+ * @param points [x, y] in pixels, those first that count most
+ * @returns places in `points` of those that get a chip: none covers another
+ */
+export function placeChips(points, side = SIDE_PX) {
+  const least = side * LEAST_GAP;
+  const taken = [];
+  points.forEach(([x, y], at) => {
+    if (taken.every((other) => Math.max(Math.abs(points[other][0] - x), Math.abs(points[other][1] - y)) >= least)) taken.push(at);
+  });
+  return taken;
+}
+
+/** Where the chip of building i is on its sheet: {sheet, x, y, width, height}; of its two dates the later one. */
+export function cellOf(i, { per_sheet, columns, cell_w, cell_h, has_pre }) {
+  const at = i % per_sheet;
+  const height = has_pre ? cell_h / 2 : cell_h;
+  return { sheet: Math.floor(i / per_sheet), x: (at % columns) * cell_w, y: Math.floor(at / columns) * cell_h + (has_pre ? height : 0), width: cell_w, height };
+}
+
+/** Sprite sheets as pictures, by address; `loaded` is called once one that was asked for is there. */
+export class Sheets {
+  constructor(loaded) {
+    this.loaded = loaded;
+    this.pictures = new Map();
+  }
+
+  /** @returns the picture, or null while it is on its way */
+  get(url) {
+    if (!this.pictures.has(url)) {
+      if (this.pictures.size >= MOST_SHEETS) this.pictures.delete(this.pictures.keys().next().value);
+      const picture = new Image();
+      picture.onload = () => this.loaded();
+      picture.src = url;
+      this.pictures.set(url, picture);
+    }
+    const found = this.pictures.get(url);
+    return found.complete && found.naturalWidth ? found : null;
+  }
+}
+
+function ofModel(i, pictures, sheets) {
+  if (!pictures.hasModel(i)) return null;
+  const cell = cellOf(i, pictures.wall);
+  const picture = sheets.get(pictures.urlOf(cell.sheet));
+  return picture && { picture, cell };
+}
+
+function ofGround(i, pictures, loaded) {
+  const picture = pictures.has(i) ? pictures.thumbnail(i, SIDE_PX, loaded) : null;
+  return picture && { picture, cell: { x: 0, y: 0, width: picture.width, height: picture.height } };
+}
+
+/**
+ * @param members [{i, at: [x, y], color: css}] in pixels of the canvas' frame
+ * @returns whether any chip was drawn
+ */
+export function paintChips(canvas, { pixelRatio }, members, pictures, sheets) {
+  const context = canvas.getContext("2d");
+  context.setTransform(pixelRatio, 0, 0, pixelRatio, 0, 0);
+  let isDrawn = false;
+  for (const { i, at: [x, y], color } of members) {
+    const found = pictures.isModel ? ofModel(i, pictures, sheets) : ofGround(i, pictures, sheets.loaded);
+    if (!found) continue;
+    const { picture, cell } = found;
+    const [left, top] = [x - SIDE_PX / 2, y - SIDE_PX / 2];
+    context.fillStyle = color;
+    context.fillRect(left - CHIP_RIM_PX, top - CHIP_RIM_PX, SIDE_PX + 2 * CHIP_RIM_PX, SIDE_PX + 2 * CHIP_RIM_PX);
+    context.drawImage(picture, cell.x, cell.y, cell.width, cell.height, left, top, SIDE_PX, SIDE_PX);
+    isDrawn = true;
+  }
+  context.setTransform(1, 0, 0, 1, 0, 0);
+  return isDrawn;
 }
 
 // What the colors of the scatter mean. Pointing at a category lights its dots up; a click selects them.
@@ -402,9 +496,9 @@ class ScatterPreview {
   }
 
   /** @param pane element that it lies in, over all parts of the view */
-  show(i, [x, y], pane, gsd) {
+  show(i, [x, y], pane) {
     if (i === this.i) return;
-    Object.assign(this, { i, gsd });
+    this.i = i;
     const { pictures } = this;
     const figure = (part) => h("figure", {}, pictures.make(i, WIDTH_PX, part), h("figcaption", {}, TEXTS.part(part)));
     this.figures.replaceChildren(...(pictures.has(i) ? pictures.parts.map(figure) : []));
@@ -423,7 +517,7 @@ class ScatterPreview {
   }
 
   #fill() {
-    if (!this.root.hidden && this.i >= 0) this.facts.replaceChildren(...describe(this.store, this.i, this.gsd));
+    if (!this.root.hidden && this.i >= 0) this.facts.replaceChildren(...describe(this.store, this.i));
   }
 }
 

@@ -1,7 +1,7 @@
 // Draws buildings at low zoom, where up to 100,000 of them are in view: as dots, and as plain outlines a little further in.
 
 import { LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, scoreStep, stepRgb } from "./colors.js";
-import { Raster, pixel } from "./raster.js";
+import { Raster, once, pixel, roundDot, stampOf, strokes, thinned } from "./raster.js";
 
 const CELL_PX = 4; // one plain dot in so many screen pixels is enough; more would hide the picture
 const SHADOW = pixel([0, 0, 0], 0.45);
@@ -12,18 +12,9 @@ const BELOW_ALPHA = 0.3; // of scores below the threshold
 /** Without scores: where buildings are. */
 export function paintPlainDots(context, store, frame) {
   const raster = new Raster(context, frame);
-  const cell = CELL_PX * raster.ratio;
-  const columns = Math.ceil(raster.width / cell);
-  const taken = new Uint8Array(columns * Math.ceil(raster.height / cell));
   const side = Math.round(2 * raster.ratio);
   const [dot, shadow] = [pixel([250, 250, 250], 0.6), pixel([0, 0, 0], 0.3)];
-  const b = store.boxes;
-  for (let i = 0, k = 0; i < store.n; i++, k += 4) {
-    const [x, y] = [raster.x((b[k] + b[k + 2]) / 2), raster.y((b[k + 1] + b[k + 3]) / 2)];
-    if (x < 0 || y < 0 || x >= raster.width || y >= raster.height) continue;
-    const at = Math.floor(x / cell) + columns * Math.floor(y / cell);
-    if (taken[at]) continue;
-    taken[at] = 1;
+  for (const [x, y] of thinned(raster, store, store.touching(frame.box), CELL_PX)) {
     raster.block(x + side / 2, y + side / 2, side, shadow);
     raster.block(x, y, side, dot);
   }
@@ -38,7 +29,7 @@ export function paintScoreDots(context, store, frame) {
   const b = store.boxes;
   for (const i of store.byScore) {
     const score = store.score(i);
-    if (score === null) continue;
+    if (score === null || !store.isOnMap(i)) continue;
     const [x, y] = [raster.x((b[4 * i] + b[4 * i + 2]) / 2), raster.y((b[4 * i + 1] + b[4 * i + 3]) / 2)];
     const below = store.isBelow(score);
     raster.block(x, y, Math.round(below ? Math.max(2 * raster.ratio, side - 1.5 * raster.ratio) : side), (below ? faint : full)[scoreStep(store.shade(i, score))]);
@@ -52,7 +43,7 @@ export function paintSmall(context, store, frame, scored) {
   const [full, faint] = stepPixels(0.78, 0.22);
   const line = pixel([245, 245, 245], scored ? 0.5 : 0.85);
   const b = store.boxes;
-  for (const i of store.shapes.touching(frame.box)) {
+  for (const i of store.touching(frame.box)) {
     const [rings, k] = [store.rings(i), 4 * i];
     raster.outline(rings, SHADOW, 1);
     const score = scored ? store.score(i) : null;
@@ -69,9 +60,9 @@ export function paintLabelDots(context, store, frame) {
   const raster = new Raster(context, frame);
   const b = store.boxes;
   const members = [[], [], [], []];
-  for (let i = 0; i < store.n; i++) if (store.labels[i] !== UNLABELED) members[store.labels[i]].push(i);
+  for (let i = 0; i < store.n; i++) if (store.labels[i] !== UNLABELED && store.isOnMap(i)) members[store.labels[i]].push(i);
   for (const i of store.hidden.keys()) {
-    if (!store.isHidden(i)) continue;
+    if (!store.isHidden(i) || !store.isOnMap(i)) continue;
     const [x, y] = [raster.x((b[4 * i] + b[4 * i + 2]) / 2), raster.y((b[4 * i + 1] + b[4 * i + 3]) / 2)];
     raster.block(x, y, 6 * raster.ratio, OBSCURED_EDGE);
     raster.block(x, y, 4 * raster.ratio, OBSCURED);
@@ -87,29 +78,17 @@ function stepPixels(...alphas) {
   return alphas.map((alpha) => Array.from({ length: SCORE_STEPS }, (_, step) => pixel(stepRgb(step), alpha)));
 }
 
-const labelDots = new Map();
 function labelDot(code, ratio, scale, grade) {
-  const key = `${code} ${ratio} ${scale.color(grade)} ${scale.pattern(grade)}`;
-  if (!labelDots.has(key)) labelDots.set(key, drawLabelDot(code, ratio, code === POSITIVE ? scale.color(grade) : LABEL_COLORS[code], scale.pattern(grade)));
-  return labelDots.get(key);
+  const [color, pattern] = [code === POSITIVE ? scale.color(grade) : LABEL_COLORS[code], scale.pattern(grade)];
+  return once(`label ${code} ${ratio} ${color} ${pattern}`, () => drawLabelDot(code, ratio, color, pattern));
 }
 
 function drawLabelDot(code, ratio, color, pattern) {
-  const canvas = document.createElement("canvas");
-  canvas.width = canvas.height = Math.ceil((2 * DOT_RADIUS_PX + 2) * ratio);
-  const context = canvas.getContext("2d");
-  context.scale(ratio, ratio);
-  const middle = canvas.width / ratio / 2;
-  context.beginPath();
-  context.arc(middle, middle, DOT_RADIUS_PX, 0, 2 * Math.PI);
-  context.fillStyle = color;
-  context.fill();
-  paintGradeMark(context, middle, pattern);
-  context.lineWidth = 1.4;
-  context.strokeStyle = "rgba(255,255,255,0.95)";
-  if (code === NOT_ASSESSABLE) context.setLineDash([2, 2]);
-  context.stroke();
-  return pixelsOf(context, canvas);
+  return stampOf(roundDot(2 * DOT_RADIUS_PX + 2, DOT_RADIUS_PX, ratio, color, (context, middle, circle) => {
+    paintGradeMark(context, middle, pattern);
+    circle();
+    strokes(context, ["rgba(255,255,255,0.95)", 1.4, code === NOT_ASSESSABLE ? [2, 2] : undefined]);
+  }));
 }
 
 // A cross, a line or a dot inside, as fills have them on larger buildings.
@@ -124,11 +103,4 @@ function paintGradeMark(context, middle, pattern) {
   if (pattern) context.stroke();
   if (pattern === "dots") context.fillRect(middle - 1, middle - 1, 2, 2);
   context.restore();
-  context.beginPath();
-  context.arc(middle, middle, DOT_RADIUS_PX, 0, 2 * Math.PI);
-}
-
-function pixelsOf(context, canvas) {
-  const { data, width, height } = context.getImageData(0, 0, canvas.width, canvas.height);
-  return { data: new Uint32Array(data.buffer), width, height };
 }

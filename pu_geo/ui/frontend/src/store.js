@@ -7,16 +7,24 @@ import { Scale } from "./grades.js";
 import { NO_OUTLINES } from "./outlines.js";
 import { boxOf, isInside, pointsInside } from "./polygon.js";
 
+const differ = (before, now) => now.some((each, i) => each !== before[i]);
+const NOWHERE = { name: "", box: [0, 0, 1, 1], gsd_m: 1, lonlat: null };
+
 export class Store {
   constructor() {
     this.listeners = new Map();
+    this.taken = new Map(); // what the page sent last, as JSON, by what it is
     this.n = 0;
     this.ids = [];
     this.numbers = null; // see `index`
     this.shapes = NO_OUTLINES; // see outlines.js
     this.boxes = new Float32Array(0); // minx, miny, maxx, maxy of each building, grid pixels
     this.areas = new Float32Array(0); // square pixels
-    this.medianSize = 20;
+    this.sites = [NOWHERE]; // {name, box in grid pixels, gsd_m, lonlat}, from top to bottom; the map shows one of them
+    this.borders = []; // rows between them
+    this.site = 0; // number of the one on the map
+    this.siteOf = new Uint16Array(0); // of each building
+    this.medianSize = 20; // of its buildings, in grid pixels
     this.scores = null;
     this.ranks = null;
     this.nScored = 0;
@@ -51,7 +59,6 @@ export class Store {
     this.isScale = false; // whether these are a scale, the mildest first
     this.ownTypes = []; // damage types that the analyst added in this browser, offered before the page's data have them
     this.cells = null; // {side, tops, ramp, hasUnknown} where cells are drawn in place of buildings
-    this.gsd = 1;
     this.mode = "view";
     this.colorBy = "labels";
     this.outlines = true;
@@ -72,10 +79,14 @@ export class Store {
 
   /** @param named as the page sends them, buildings without a layer as differences in base 36 */
   setNamed(named = []) {
-    const written = JSON.stringify(named);
-    if (written === this.encodedNamed) return;
-    this.encodedNamed = written;
-    this.set("named", named.map((layer) => ({ ...layer, missing: new Set(placesOf(layer.missing)) })));
+    if (this.#isNew("named", named)) this.set("named", named.map((layer) => ({ ...layer, missing: new Set(placesOf(layer.missing)) })));
+  }
+
+  // Runs of the page bring the same again and again.
+  #isNew(name, value) {
+    const before = this.taken.get(name);
+    this.taken.set(name, JSON.stringify(value));
+    return this.taken.get(name) !== before;
   }
 
   on(event, listener) {
@@ -103,7 +114,7 @@ export class Store {
     this.#leaveShapes();
     Object.assign(this, { n: ids.length, ids, areas, shapes, boxes: shapes.boxes, numbers: null });
     shapes.changed = () => this.emit("outlined");
-    this.medianSize = Math.sqrt(this.areas.slice().sort()[this.n >> 1]) || 20;
+    this.#divide();
     this.server = new Uint8Array(this.n);
     this.labels = new Uint8Array(this.n);
     this.grades = new Uint8Array(this.n);
@@ -114,11 +125,61 @@ export class Store {
     this.emit("geometry");
   }
 
+  /** @param sites as the page sends them */
+  setSites(sites) {
+    if (!this.#isNew("sites", sites)) return;
+    Object.assign(this, { sites, site: Math.min(this.site, sites.length - 1) });
+    this.borders = sites.slice(1).map(({ box }, k) => (sites[k].box[3] + box[1]) / 2);
+    this.#divide();
+    this.emit("sites");
+  }
+
+  #divide() {
+    this.siteOf = Uint16Array.from({ length: this.n }, (_, i) => this.siteAt((this.boxes[4 * i + 1] + this.boxes[4 * i + 3]) / 2));
+    this.#measure();
+  }
+
+  #measure() {
+    const areas = this.borders.length ? this.areas.filter((_, i) => this.isOnMap(i)) : this.areas.slice();
+    this.medianSize = Math.sqrt(areas.sort()[areas.length >> 1]) || 20;
+  }
+
+  /** Number of the site that a row of the grid belongs to; a gap is shared by both. */
+  siteAt(row) {
+    let k = 0;
+    while (row >= this.borders[k]) k++;
+    return k;
+  }
+
+  /** The site of building i. */
+  siteWith(i) {
+    return this.sites[this.siteOf[i] ?? 0];
+  }
+
+  /** Whether building i is of the site that the map shows. */
+  isOnMap(i) {
+    return this.siteOf[i] === this.site;
+  }
+
+  /** Metres per grid pixel on the map. */
+  get gsd() {
+    return this.sites[this.site].gsd_m;
+  }
+
+  /** Let the map show site k. @returns whether it showed another one */
+  showSite(k) {
+    if (k === this.site) return false;
+    this.site = k;
+    this.#measure();
+    this.emit("site");
+    return true;
+  }
+
   /** Another project comes: nothing of the one before can be seen or labelled until its own buildings are here. */
   empty() {
     this.ready = false;
     this.#leaveShapes();
-    Object.assign(this, { n: 0, ids: [], numbers: null, shapes: NO_OUTLINES, boxes: new Float32Array(0), areas: new Float32Array(0) });
+    Object.assign(this, { n: 0, ids: [], numbers: null, shapes: NO_OUTLINES, boxes: new Float32Array(0), areas: new Float32Array(0), siteOf: new Uint16Array(0) });
     Object.assign(this, { server: new Uint8Array(0), labels: new Uint8Array(0), grades: new Uint8Array(0), encoded: null, encodedDetails: null });
     Object.assign(this, { serverDetails: new Map(), details: new Map(), heard: new Map(), pending: [], settled: [], ownTypes: [] });
     for (const name of ["selected", "hovered"]) this.set(name, -1);
@@ -200,31 +261,19 @@ export class Store {
     }
     this.emit("details");
     this.#grade();
-    for (let i = 0; i < this.n; i++) {
-      if (before[i] !== this.labels[i]) {
-        this.emit("labels", cause);
-        return;
-      }
-    }
+    if (differ(before, this.labels)) this.emit("labels", cause);
   }
 
   #grade() {
     const before = this.grades;
     this.grades = new Uint8Array(this.n);
     for (const [i, { grade }] of this.details) if (grade && i < this.n) this.grades[i] = this.scale.number(grade);
-    for (let i = 0; i < this.n; i++) {
-      if (before[i] !== this.grades[i]) {
-        this.emit("grades");
-        return;
-      }
-    }
+    if (differ(before, this.grades)) this.emit("grades");
   }
 
   /** @param grades the project's, see grades.js */
   setScale(grades) {
-    const encoded = JSON.stringify(grades ?? []);
-    if (encoded === this.encodedScale) return;
-    this.encodedScale = encoded;
+    if (!this.#isNew("scale", grades ?? [])) return;
     this.scale = new Scale(grades);
     this.#grade();
     this.emit("scale");
@@ -286,9 +335,7 @@ export class Store {
    * @param isScale whether they are a scale, the mildest first: who reaches one reaches those before it
    */
   setTypes(types = [], isScale = false) {
-    const encoded = JSON.stringify([types, isScale]);
-    if (encoded === this.encodedTypes) return;
-    this.encodedTypes = encoded;
+    if (!this.#isNew("types", [types, isScale])) return;
     this.isScale = isScale;
     this.types = types.map((one) => ({ ...one, people: new Set(placesOf(one.people)), score: new Set(placesOf(one.score)) }));
     this.emit("types");
@@ -310,9 +357,7 @@ export class Store {
 
   /** @param quality {reasons, candidates}: per reason, differences of positions in base 36 */
   setImageQuality(quality) {
-    const encoded = JSON.stringify([quality?.reasons, quality?.candidates]);
-    if (encoded === this.encodedQuality) return;
-    this.encodedQuality = encoded;
+    if (!this.#isNew("quality", [quality?.reasons, quality?.candidates])) return;
     const decode = (texts) => Object.entries(texts ?? {}).flatMap(([reason, places]) => Array.from(placesOf(places), (i) => [i, reason]));
     this.hidden = new Map(decode(quality?.reasons));
     this.candidates = new Map([...this.hidden, ...decode(quality?.candidates)].filter(([, reason]) => IS_ANSWER.has(reason)));
@@ -348,15 +393,19 @@ export class Store {
     this.set("only", numbers && new Set(numbers));
   }
 
+  /** What of a box belongs to the site on the map. */
+  onMap([minX, minY, maxX, maxY]) {
+    return [minX, Math.max(minY, this.borders[this.site - 1] ?? -Infinity), maxX, Math.min(maxY, this.borders[this.site] ?? Infinity)];
+  }
+
   /** Numbers of the buildings to draw or hit whose boxes touch a box, ascending. */
   touching(box) {
-    const found = this.shapes.touching(box);
+    const found = this.shapes.touching(this.onMap(box));
     return this.only ? found.filter((i) => this.only.has(i)) : found;
   }
 
   setConflicts(encoded) {
-    if (encoded === this.encodedConflicts) return;
-    this.encodedConflicts = encoded;
+    if (!this.#isNew("conflicts", encoded)) return;
     this.conflicts = encoded == null ? null : new Set(placesOf(encoded));
     this.emit("conflicts");
   }

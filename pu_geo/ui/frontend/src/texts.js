@@ -214,6 +214,24 @@ export const TEXTS = {
     failed: "could not be aligned",
   },
 
+  // Sites of an event: the list on the map.
+  sites: {
+    hint: "Sites of this event; [ and ] go to the one before and the next",
+    list: "Sites",
+    place: (k, n) => `${k} of ${n}`,
+    columns: {
+      buildings: ["Buildings", "All buildings of the site"],
+      damaged: ["Damaged", "Answered: damaged"],
+      reviewed: ["Reviewed", "Buildings that have an answer"],
+      flagged: ["Flagged", "Not reviewed, with a score from the threshold on"],
+      notAssessed: ["Not assessed", "Answered not assessable, or obscured, or without evidence in the run"],
+    },
+    all: "Counts of all sites",
+    noBuildings: "no buildings",
+    noAnswers: "no answers yet",
+    done: "all reviewed",
+  },
+
   // Named layers over the imagery.
   layers: {
     group: "Layer over the imagery",
@@ -360,6 +378,7 @@ export const TEXTS = {
       ["A  S  D  F", "pre, swipe, post, side by side"],
       ["Space", "hide or show outlines"],
       ["E", "the next layer over the imagery, none after the last"],
+      ["[  ]", "the site before, the next site"],
       ["V", "arrows: the shift between pre and post"],
       ["P", "color by labels or scores; on the damage map: category, rank, uncertainty, types"],
       ["I", "card of the selected building"],

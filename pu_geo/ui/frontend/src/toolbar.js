@@ -2,7 +2,7 @@
 
 import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { h, icon, segmented } from "./dom.js";
-import { countHidden } from "./image_quality.js";
+import { countHidden } from "./describe.js";
 import { TEXTS } from "./texts.js";
 
 const { toolbar: words, labels, number } = TEXTS;

@@ -2,7 +2,7 @@
 
 import { NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
 import { chipLabel, describe, markHere } from "./describe.js";
-import { h, icon, isSelecting, isShown, remember, remembered } from "./dom.js";
+import { h, icon, isSelecting, isShown, offer, onceAFrame, remember, remembered } from "./dom.js";
 import { colorOf } from "./grades.js";
 import { TEXTS } from "./texts.js";
 import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_order.js";
@@ -14,7 +14,7 @@ const SIZES = { S: 64, M: 96, L: 148 };
 export class WallPane {
   /** @param actions {label(i, code | "toggle"), many(numbers, adds), select(i), locate(i)} */
   constructor(store, pictures, actions) {
-    Object.assign(this, { store, pictures, actions });
+    Object.assign(this, { store, pictures, actions, drawSoon: onceAFrame(() => this.#draw()) });
     this.like = null; // {i, distances} of the chip that others are compared with
     this.order = "score";
     this.filter = "all";
@@ -116,18 +116,11 @@ export class WallPane {
   }
 
   #showTools() {
-    this.#offer(this.orderSelect, usableOrders(this.store, this.like));
-    this.#offer(this.filterSelect, usableFilters(this.store));
+    offer(this.orderSelect, usableOrders(this.store, this.like));
+    offer(this.filterSelect, usableFilters(this.store));
     this.orderSelect.value = this.effectiveOrder;
     this.filterSelect.value = this.effectiveFilter;
     this.slider.value = "SML".indexOf(this.size);
-  }
-
-  #offer(select, choices) {
-    const offered = JSON.stringify(choices);
-    if (select.dataset.offered === offered) return;
-    select.dataset.offered = offered;
-    select.replaceChildren(...choices.map(([value, text]) => h("option", { value }, text)));
   }
 
   get effectiveOrder() {
@@ -199,12 +192,7 @@ export class WallPane {
 
   #later(relayout = false) {
     this.relayout ||= relayout;
-    if (this.scheduled) return;
-    this.scheduled = true;
-    requestAnimationFrame(() => {
-      this.scheduled = false;
-      this.#draw();
-    });
+    this.drawSoon();
   }
 
   #layout() {
@@ -328,7 +316,7 @@ export class WallPane {
 
   #hover(i, event) {
     this.store.set("hovered", i);
-    this.preview.soon(i, event.target.closest(".chip"), this.root, this.data.gsd_m);
+    this.preview.soon(i, event.target.closest(".chip"), this.root);
   }
 
   #leave() {
@@ -427,9 +415,8 @@ class WallPreview {
   }
 
   /** Show building i beside its cell, in a moment. */
-  soon(i, cell, pane, gsd) {
+  soon(i, cell, pane) {
     this.hide();
-    this.gsd = gsd;
     this.timer = setTimeout(() => cell.isConnected && this.#show(i, cell, pane), DELAY_MS);
   }
 
@@ -439,7 +426,7 @@ class WallPreview {
   }
 
   #fill() {
-    if (!this.root.hidden) this.facts.replaceChildren(...describe(this.store, this.i, this.gsd));
+    if (!this.root.hidden) this.facts.replaceChildren(...describe(this.store, this.i));
   }
 
   #show(i, cell, pane) {
