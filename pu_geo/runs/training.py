@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from pu_geo import jobs
 from pu_geo.analysis import assessability, place
-from pu_geo.errors import JobError, TrainingError
+from pu_geo.errors import TrainingError
 from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
-from pu_geo.methods.catalog import MOST_DEVICES as MOST_DEVICES
 from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.records import Facts, PUSet, RunFacts
 from pu_geo.scenes import features
@@ -195,21 +194,6 @@ def _require_types(layout: Layout, wanted: str) -> None:
     raise TrainingError(
         problem, f"Name one of these: {', '.join(usable)}." if usable else "Give types on the Annotate page.", kind="types"
     )
-
-
-def resume_on(layout: Layout, job_id: str, devices: int) -> None:
-    """Start a training that has ended otherwise than well again, on another number of devices, after its last checkpoint.
-
-    It is not bit-equal to one without a stop then, and its run says so.
-
-    Raises:
-        JobError: if the job is no training; see also `jobs.resume`.
-        TrainingError: if its method does not train on so many.
-    """
-    job = jobs.view(jobs.folder_of(layout, job_id))
-    if job.task != "train":
-        raise JobError(f"Job {job_id} is no training, so it runs on no number of devices.", "Resume it without --devices.")
-    jobs.resume(layout, job_id, args=TrainingRequest(**{**job.args, "devices": devices}).as_args())
 
 
 def all_runs(layout: Layout) -> list[RunFacts]:

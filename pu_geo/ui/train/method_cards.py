@@ -110,15 +110,10 @@ def _form(card: training.MethodCard, data: DataSummary, known: FeatureSets, sour
         feature_set, types_from = _features_field(card, preset, known), None
         if card.uses_types:
             types_from = _types_field(card, sources)
-        devices = 1
-        if card.takes_devices:
-            devices = st.columns(_COLUMNS_OF_SETTINGS, gap="small")[0].number_input(
-                texts.DEVICES, 1, training.MOST_DEVICES, 1, key=f"devices-{card.name}", help=texts.DEVICES_HELP
-            )
         changed = _settings(card, preset)
     return {
         "method": card.name, "preset": preset, "seed": int(seed), "overrides": changed, "types_from": types_from,
-        "hold_out": hold_out, "feature_set": feature_set, "devices": int(devices),
+        "hold_out": hold_out, "feature_set": feature_set,
     }  # fmt: skip
 
 

@@ -76,12 +76,6 @@ TYPE_CHOSEN = "Damage types: {source}"
 TYPE_UNUSED = "Types or grades were given on Annotate; to learn them, choose them in the settings."
 TYPE_NONE = "Nobody gave any so far. Give them on the Annotate page, to damaged buildings."
 HOLD_OUT = "Held-out clicks"
-DEVICES = "Devices"
-DEVICES_HELP = (
-    "GPUs of this machine that train together; without a GPU, as many processes. 1 is right unless the machine has "
-    "several GPUs. "
-    "At most as many train as the machine has GPUs, or cores if it has no GPU; the run warns where more were asked for."
-)
 HOLD_OUT_HELP = (
     "Damaged buildings that this training does not learn from. They measure how much damage it finds by itself; it takes 10 "
     "to judge. Below 50 damaged buildings each one teaches more than it judges, so none is proposed."
