@@ -111,8 +111,7 @@ class TrainingRequest:
         preset: one of the method's presets.
         seed: of all that is drawn at random, from 0 on.
         overrides: settings that differ from the preset: field name -> value, as text or number; or texts "name=value".
-        types_from: where damage types come from: "answers" given on Annotate, "grades", or an attribute of the footprints;
-            one kind for all if None.
+        types_from: where damage types come from: "answers" given on Annotate, or "grades"; one kind for all if None.
         hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
         feature_set: name of the frozen features that are learned from; "" for the set in use.
 
@@ -126,9 +125,7 @@ class TrainingRequest:
     _: KW_ONLY
     seed: int = setting(0, "of all random numbers", min=0)
     types_from: str | None = setting(
-        None,
-        "damage types to learn: answers (given on Annotate), grades (as a scale), or an attribute of the clicked footprints",
-        metavar="SOURCE",
+        None, "damage types to learn: answers (given on Annotate), or grades (as a scale)", choices=("answers", "grades")
     )
     hold_out: int = setting(0, "damaged buildings to judge the run by, not to learn from", min=0, metavar="N")
     overrides: Mapping[str, str | float] | Sequence[str] = setting(

@@ -77,9 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--hold-out", type=int, default=0, metavar="N", help="positives to judge the run by, not to learn from"
     )
-    parser.add_argument(
-        "--types-from", metavar="FIELD", help="attribute of the clicked footprints that names the kind of damage"
-    )
+    parser.add_argument("--types-from", choices=("answers", "grades"), help="where the damage types to learn come from")
     parser.add_argument(
         "--set",
         dest="overrides",

@@ -69,7 +69,7 @@ def _card(
         _time(card.name, given["preset"], data.n_chips)
     if card.uses_types:
         chosen = next((one.title for one in sources if one.name == given["types_from"]), None)
-        if chosen or any(one.is_given and one.is_enough for one in sources):
+        if chosen or any(one.is_enough for one in sources):
             st.caption(texts.TYPE_CHOSEN.format(source=frame.plain(chosen)) if chosen else texts.TYPE_UNUSED)
     reason = training.why_not(layout, card.name, given["hold_out"])
     if reason:
