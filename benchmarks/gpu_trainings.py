@@ -107,7 +107,7 @@ def _steps(place: Place, method: str, data: PUData, settings: Any) -> tuple[Call
             numbers = numbers_of()
             views = data.inputs.draw(numbers, ncpu.VIEWS, drawing, place.device)
             chips = torch.from_numpy(numbers).to(place.device, non_blocking=True)
-            return ncpu._step(learner, pieces, ncpu.Batch(chips, views, positive[chips], 1.0), settings, run.ranks)
+            return ncpu._step(learner, pieces, ncpu.Batch(chips, views, positive[chips], 1.0), settings)
 
     else:
         encoder = new_extractor(data, rows, settings, run)
@@ -122,7 +122,7 @@ def _steps(place: Place, method: str, data: PUData, settings: Any) -> tuple[Call
             numbers = order[next(turns)].numpy()
             views = data.inputs.draw(numbers, contrastive.VIEWS, drawing, place.device)
             chips = torch.from_numpy(numbers).to(place.device, non_blocking=True)
-            return contrastive._step(contrast, pieces, run.ranks, views, positive[chips], pucl_loss, None)
+            return contrastive._step(contrast, pieces, views, positive[chips], pucl_loss, None)
 
     plain = new_extractor(data, rows, settings, run)
     classifier = nn.Linear(plain.out_dim, 2).to(place.device)

@@ -64,7 +64,7 @@ def bench_ncpu_step(_: Path) -> dict[str, float]:
         with torch.no_grad():
             other.target(batch.views[2])
 
-    ours, least = in_turns(ROUNDS, lambda: ncpu._step(learner, pieces, batch, settings, run.ranks), floor, device=device)
+    ours, least = in_turns(ROUNDS, lambda: ncpu._step(learner, pieces, batch, settings), floor, device=device)
     return {"ours_s": ours, "two_steps_and_a_forward_s": least}
 
 
@@ -80,8 +80,8 @@ def bench_bf16_step(_: Path) -> dict[str, float]:
     assert apart < 0.25, f"bfloat16 moved a margin by {apart}"
     slow, quick = in_turns(
         ROUNDS,
-        lambda: ncpu._step(exact, pieces, batch, settings, run.ranks),
-        lambda: ncpu._step(fast, pieces, batch, fast_settings, run.ranks),
+        lambda: ncpu._step(exact, pieces, batch, settings),
+        lambda: ncpu._step(fast, pieces, batch, fast_settings),
         device=device,
     )
     return {"float32_s": slow, "bf16_s": quick}

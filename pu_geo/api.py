@@ -498,7 +498,7 @@ class Project:
 
         Args:
             method: a name in `pu_geo.methods.catalog.METHODS`, such as "ncpu", or that of the estimator, such as "NcPU".
-            settings: seed, types_from, hold_out, feature_set and devices, as `pu-geo train --help` describes them; and those
+            settings: seed, types_from, hold_out and feature_set, as `pu-geo train --help` describes them; and those
                 of the preset that shall be others, such as `epochs=10`. Of more epochs, `max_steps` may leave out some;
                 raise it as well.
 

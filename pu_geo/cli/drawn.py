@@ -92,7 +92,7 @@ def _parameter(item: Field[Any], hint: Any) -> inspect.Parameter:
 def _typed(hint: Any, about: Mapping[str, Any], is_optional: bool) -> Any:
     """Return what Typer reads an option as: a number, a flag, one of some words, or text."""
     if choices := about.get("choices"):
-        return Literal[choices]
+        return Literal[choices] | None if is_optional else Literal[choices]
     known = [one for one in (get_args(hint) if NoneType in get_args(hint) else (hint,)) if one is not NoneType]
     if len(known) == 1 and (known[0] in (bool, int, float, str) or get_origin(known[0]) is Literal):
         return hint

@@ -48,8 +48,8 @@ def simulate(
         list[str],
         repeated(
             "P=SOURCE",
-            "where a project's damage types come from: answers, grades or an attribute; if not named, all its damaged "
-            "buildings are of its class",
+            "where a project's damage types come from: answers or grades; if not named, all its damaged buildings are of "
+            "its class",
             "--types-from",
         ),
     ],
@@ -92,8 +92,7 @@ def serve(
     ] = "",
     own: Annotated[str, typer.Option("--as", metavar="A,rest", help="classes that this project holds itself")] = "",
     types_from: Annotated[
-        str,
-        typer.Option(metavar="SOURCE", help="where this project's damage types come from: answers, grades or an attribute"),
+        str, typer.Option(metavar="SOURCE", help="where this project's damage types come from: answers or grades")
     ] = "",
     title: Title = "",
     n_rounds: Rounds = USUAL.rounds,
@@ -188,8 +187,7 @@ def join(
     types_from: Annotated[
         str,
         typer.Option(
-            metavar="SOURCE",
-            help="where the damage types come from: answers, grades or an attribute; all damaged buildings if not named",
+            metavar="SOURCE", help="where the damage types come from: answers or grades; all damaged buildings if not named"
         ),
     ] = "",
     fingerprint: Annotated[

@@ -21,7 +21,6 @@ from pu_geo.lifecycle import projects, recovery, removing
 from pu_geo.lifecycle.copying import copy_project
 from pu_geo.maps.actions import Export
 from pu_geo.methods.catalog import DEFAULT_METHOD
-from pu_geo.runs import training
 from pu_geo.runs.actions import Rank, Train
 from pu_geo.scenes.actions import bands_in
 from pu_geo.store import backups, events, removals, store
@@ -388,29 +387,17 @@ def empty_trash(
     )
 
 
-@screen.verb(
-    "jobs", "joplin.pugeo", "joplin.pugeo resume 20260101-120000-123456-abc123", "joplin.pugeo resume ID --devices 2"
-)
+@screen.verb("jobs", "joplin.pugeo", "joplin.pugeo resume 20260101-120000-123456-abc123")
 def control_jobs(
     project: Project,
     action: Annotated[Literal["cancel", "pause", "resume", "retry", "dismiss", "log"] | None, typer.Argument()] = None,
     job_id: Annotated[str | None, typer.Argument(metavar="ID")] = None,
     *,
     with_dismissed: Annotated[bool, typer.Option("--all", help="list those that were dismissed, too")] = False,
-    devices: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="K",
-            help="resume a training on another number of devices; it is not bit-equal to one without a stop",
-        ),
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """List background jobs; cancel, pause, resume, retry or dismiss one, or print its log."""
     layout = projects.find(project)
-    if devices is not None and action != "resume":
-        raise PuGeoError("--devices is for `jobs resume` alone.", "Leave it out, or resume a training.")
     if action is None:
         _list_jobs(layout, with_dismissed, as_json)
         return
@@ -427,7 +414,8 @@ def control_jobs(
             words = f"Job {job_id} pauses after this epoch. `pu-geo jobs {project} resume {job_id}` goes on."
             show({"paused": job_id}, words, as_json)
         case "resume":
-            show({"resumed": job_id}, _resumed(layout, job_id, devices), as_json)
+            jobs.resume(layout, job_id)
+            show({"resumed": job_id}, f"Started job {job_id} again.", as_json)
         case "retry":
             fresh = jobs.retry(layout, job_id)
             show({"job_id": fresh}, f"Started job {fresh}, which does the same from the start.", as_json)
@@ -436,15 +424,6 @@ def control_jobs(
             show({"dismissed": job_id}, f"Job {job_id} is listed with --all alone from now on.", as_json)
         case "log":
             _print_log(jobs.folder_of(layout, job_id))
-
-
-def _resumed(layout: Layout, job_id: str, devices: int | None) -> str:
-    """Start a job again, and return what was done."""
-    if devices is None:
-        jobs.resume(layout, job_id)
-        return f"Started job {job_id} again."
-    training.resume_on(layout, job_id, devices)
-    return f"Started job {job_id} again on {wording.plural(devices, 'device')}: its run will say if that is another number."
 
 
 def _print_log(folder: Path) -> None:

@@ -24,7 +24,7 @@ from pu_geo.runs.model_card_job import card_and_weights
 from pu_geo.scenes.features_job import maker_in
 from pu_geo.store import contents, feature_sets, federations, store
 from pu_geo.store.contents import chip_facts
-from pu_geo.store.damage_types import ANSWERS, GRADES
+from pu_geo.store.damage_types import ANSWERS
 from pu_geo.store.federations import REST, Held, TookPart
 from pu_geo.store.layout import Layout
 from pu_geo.training import model_files
@@ -318,10 +318,6 @@ def write_model(own: OwnData, message: Message) -> None:
     vectors, kinds = message.tensors[wire_job.CLASS_VECTORS], torch.arange(1, len(classes))
     whole = FedawsNetwork(embedder, vectors, agreement.settings.temperature, kinds).eval()
     trained = TrainedModel(whole, whole.trunk)
-    named = next(filter(None, held.values()), None)
-    types_from = (
-        ANSWERS if named in (None, GRADES) else named
-    )  # a class that is a grade is that grade, and not "at least" it
     n_positive, n_rest = _n_learned(own, held)
     facts = replace(
         inputs.facts(METHOD, PRESET, catalog.card(METHOD).score_type, 0.5),
@@ -334,9 +330,8 @@ def write_model(own: OwnData, message: Message) -> None:
         device=name_of(_CPU),
         types=classes[1:],
     )
-    card, weights = card_and_weights(
-        own.layout, facts, replace(inputs, types_from=types_from), own.data, trained.state(), facts.threshold
-    )
+    as_answers = replace(inputs, types_from=ANSWERS)  # a class that is a grade is that grade, and not "at least" it
+    card, weights = card_and_weights(own.layout, facts, as_answers, own.data, trained.state(), facts.threshold)
     card["input"]["seed"] = FEATURE_SEED
     card["learned_from"] |= {
         "class_names": list(classes),

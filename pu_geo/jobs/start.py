@@ -131,12 +131,9 @@ def take_lock(folder: Path) -> int:
     return descriptor
 
 
-def resume(layout: Layout, job_id: str, *, args: Mapping[str, Any] | None = None) -> None:
+def resume(layout: Layout, job_id: str) -> None:
     """Start a job that has ended otherwise than well again: what can pause after its last checkpoint, others from their
     beginning.
-
-    Args:
-        args: what it is asked for from now on; None for the same as before.
 
     Raises:
         JobError: if it is active, or done, or changes what the project is made of while another such job is active.
@@ -151,9 +148,6 @@ def resume(layout: Layout, job_id: str, *, args: Mapping[str, Any] | None = None
         _require_undone(folder)
         kill_orphans(folder)
         clear_requests(folder)
-        if args is not None:
-            with report_io_errors():
-                write_spec(folder, view(folder).task, args, layout.folder.name)
     except BaseException:
         os.close(lock)
         raise

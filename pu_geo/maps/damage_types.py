@@ -25,7 +25,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.records import Bools, Facts, Floats, LabelEvent, RunFacts, rows_of
 from pu_geo.store import choices as log
 from pu_geo.store import chosen as choices
-from pu_geo.store import contents, grades, labels, runs, store
+from pu_geo.store import grades, labels, runs, store
 from pu_geo.store.choices import Threshold
 from pu_geo.store.grades import Grade
 from pu_geo.store.layout import Layout
@@ -43,10 +43,6 @@ RULE = (
     "building is confirmed or flagged as damaged. Every other assessed building has a no, which is no proof that the type "
     "is absent. The type is unknown where nothing was assessed, and where too few answers name it to judge by scores, "
     "unless a federation has taught it to the model."
-)
-ATTRIBUTE_RULE = (
-    "The types come from the footprints: a building also has one where its attribute '{attribute}' names it and a person "
-    "marked the building damaged."
 )
 ORDINAL_RULE = "The types are a scale: a building that reaches one reaches those below it."
 FEDERATED_RULE = (
@@ -74,8 +70,6 @@ class TypeOnMap:
         is_undecided: bool [N], confirmed or flagged and without an answer of the type: what its threshold decides.
         n_named, n_ruled_out: answers outside audits that give a damaged building the type, and that rule it out.
         n_typed: those that name or rule out some type.
-        attribute: of the footprints, that the run learned the types from; "" where people gave them. Its values count as
-            answers.
     """
 
     name: str
@@ -89,7 +83,6 @@ class TypeOnMap:
     n_named: int
     n_ruled_out: int
     n_typed: int
-    attribute: str = ""
 
     @property
     def score_column(self) -> str:
@@ -151,7 +144,6 @@ class TypesOnMap:
     ids: Sequence[str]
     types: tuple[TypeOnMap, ...] = ()
     is_ordinal: bool = False
-    attribute: str = ""
     is_federated: bool = False
 
     def with_type(self, one: TypeOnMap) -> tuple[list[str], list[str]]:
@@ -166,9 +158,7 @@ class TypesOnMap:
     @property
     def rule(self) -> str:
         """When a building has a type, in sentences."""
-        named = "" if not self.attribute else ATTRIBUTE_RULE.format(attribute=self.attribute)
-        federated = FEDERATED_RULE if self.is_federated else ""
-        return " ".join((RULE, *filter(None, (named, ORDINAL_RULE if self.is_ordinal else "", federated))))
+        return " ".join((RULE, *[ORDINAL_RULE] * self.is_ordinal, *[FEDERATED_RULE] * self.is_federated))
 
 
 def columns_of(names: Sequence[str]) -> list[str]:
@@ -229,16 +219,11 @@ def on_map(layout: Layout, run: RunFacts, buildings: Population, threshold: floa
     types = tuple(
         TypeOnMap(
             name, column, limits[k], scores[:, k], answers[:, k], states[:, k].tolist(), is_by_score[:, k],
-            is_open[:, k] & ~np.isnan(scores[:, k]), n_named[k], n_ruled_out[k], n_typed, _attribute_of(run),
+            is_open[:, k] & ~np.isnan(scores[:, k]), n_named[k], n_ruled_out[k], n_typed,
         )
         for k, (name, column) in enumerate(zip(names, columns_of(names), strict=True))
     )  # fmt: skip
-    return TypesOnMap(ids, types, run.is_ordinal, _attribute_of(run), is_federated)
-
-
-def _attribute_of(run: RunFacts) -> str:
-    """Return the attribute of footprints that a run learned its types from; "" where people gave them."""
-    return "" if run.types_from in (None, "answers", "grades") else str(run.types_from)
+    return TypesOnMap(ids, types, run.is_ordinal, is_federated)
 
 
 def _limits(
@@ -285,8 +270,8 @@ def answers_of(
 ) -> Codes:
     """Return what people answered of each type of a run, int8 [n, c]: `YES`, `NO`, or `SILENT` where nobody said.
 
-    Of damaged buildings alone. By the types that the answer names and rules out; else, as the run was taught, by the
-    answer's grade, or by the attribute of the footprint, which has one value and so rules out the others.
+    Of damaged buildings alone. By the types that the answer names and rules out; else, where the run was taught by
+    them, by the answer's grade.
 
     Args:
         is_taught: only what methods may learn from, so no audit's answers.
@@ -297,15 +282,11 @@ def answers_of(
             labels.taught(db, labels.last_event(db)) if is_taught else _with_checks(db, always=of_checks)
         )
         scale = grades.scale(db)
-        values: Facts = {}
-        if attribute := _attribute_of(run):
-            given = contents.attribute_values(db, attribute)
-            values = dict(zip(contents.building_ids(db), given, strict=True))
     found = np.full((len(ids), len(run.types)), SILENT, np.int8)
     for row, building in enumerate(ids):
         event = events.get(building)
         if event is not None and event.label == "positive":
-            found[row] = _answer(event, run, scale, values.get(building))
+            found[row] = _answer(event, run, scale)
     return found
 
 
@@ -328,12 +309,8 @@ def _with_checks(db: sqlite3.Connection, *, always: bool) -> dict[str, LabelEven
     return found
 
 
-def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade], value: object) -> list[int]:
-    usual = [SILENT] * len(run.types)
-    if run.types_from == "grades":
-        usual = _by_grade(event.grade, run, scale)
-    elif value is not None and str(value) in run.types:
-        usual = [int(name == str(value)) for name in run.types]
+def _answer(event: LabelEvent, run: RunFacts, scale: Sequence[Grade]) -> list[int]:
+    usual = _by_grade(event.grade, run, scale) if run.types_from == "grades" else [SILENT] * len(run.types)
     return [
         YES if name in event.damage_types else NO if name in event.absent_types else code
         for name, code in zip(run.types, usual, strict=True)
@@ -482,8 +459,7 @@ def facts(found: TypesOnMap, judged: Mapping[str, TypeAudit]) -> list[dict[str, 
 
     Returns:
         a list of {"name", "column", "threshold", "threshold_origin": None without one, "n_named", "n_ruled_out",
-        "by_people", "by_score", "unknown", "words", "audit": `TypeAudit` in plain values, None without an audit}, and
-        "attribute" where the types come from one of the footprints
+        "by_people", "by_score", "unknown", "words", "audit": `TypeAudit` in plain values, None without an audit}
     """
     return [
         {
@@ -493,7 +469,6 @@ def facts(found: TypesOnMap, judged: Mapping[str, TypeAudit]) -> list[dict[str, 
             "n_named": one.n_named, "n_ruled_out": one.n_ruled_out, "by_people": one.n_by_people, "by_score": one.n_by_score,
             "unknown": one.states.count("unknown"), "words": one.words,
             "audit": asdict(judged[one.name]) if one.name in judged else None,
-            **({"attribute": one.attribute} if one.attribute else {}),
         }
         for one in found.types
     ]  # fmt: skip

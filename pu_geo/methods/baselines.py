@@ -20,7 +20,6 @@ from pu_geo.methods.cards import baselines as cards
 from pu_geo.methods.linear import estimated_class_prior
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.data import NOT_DAMAGED, Ints, PUData, Strength, batches, epochs_within, n_batches
-from pu_geo.training.distributed import ALONE, Ranks
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of, stepped
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -172,9 +171,9 @@ def _train(
         drawing = epoch.generator(4)
         with epoch:
             for rows in mixed_batches(groups, n_positive, n_others, epoch.generator(3)):
-                views = data.inputs.draw(rows, strengths, drawing, run.device, run.ranks.share(len(rows)))
+                views = data.inputs.draw(rows, strengths, drawing, run.device)
                 positive = torch.from_numpy(data.is_positive[rows]).to(run.device)
-                epoch.add(_step(learner, pieces, views, positive, settings, run.ranks))
+                epoch.add(_step(learner, pieces, views, positive, settings))
             if epoch.number == n_epochs:  # within the epoch: what looks at it and its checkpoint have the boundary, too
                 set_boundary(learner, data, groups.others, settings, run)
     set_boundary(learner, data, groups.others, settings, run)  # changes something only where the loss was no number
@@ -244,12 +243,11 @@ def _new_learner(
 ) -> Learner:
     """Set up all that a training begins with."""
     network = _new_network(extractor, settings, run.generator(1)).to(run.device)
-    run.ranks.synchronize(network)
     optimizer = new_optimizer(settings.optimizer, network, settings.lr, settings.weight_decay)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: warmup_cosine(step, n_steps, 0))
     weight, target = 0.5, nn.Module()
     if isinstance(settings, cards.UpuSettings):
-        weight = run.ranks.agree(_class_prior(data, groups, extractor, settings, run))
+        weight = _class_prior(data, groups, extractor, settings, run)
     elif isinstance(settings, cards.CrossEntropySettings) and not settings.balanced:
         weight = len(groups.positive) / (len(groups.positive) + len(groups.others))
     if isinstance(network, PairNetwork):
@@ -276,38 +274,30 @@ def _class_prior(data: PUData, groups: Groups, extractor: FeatureExtractor, sett
 
 
 def _step(
-    learner: Learner,
-    pieces: MicroBatcher,
-    views: list[Tensor],
-    positive: Tensor,
-    settings: cards.BatchSettings,
-    ranks: Ranks = ALONE,
+    learner: Learner, pieces: MicroBatcher, views: list[Tensor], positive: Tensor, settings: cards.BatchSettings
 ) -> dict[str, Tensor]:
-    """Move the weights once, for one view or three [B, ...] of B chips: views of this rank's share, `positive` of all."""
+    """Move the weights once, for one view or three [B, ...] of B chips."""
     if isinstance(learner.network, PairNetwork) and isinstance(settings, cards.PairSettings):
         ema_update(learner.target, learner.network.encoder, settings.ema_momentum)
 
     def losses_of(part: slice) -> dict[str, Tensor]:
-        return _losses(learner, [view[part] for view in views], positive[part], settings, ranks)
+        return _losses(learner, [view[part] for view in views], positive[part], settings)
 
-    return stepped(learner, pieces, len(positive), losses_of, ranks, grad_clip=settings.grad_clip)
+    return stepped(learner, pieces, len(positive), losses_of, grad_clip=settings.grad_clip)
 
 
-def _losses(
-    learner: Learner, views: list[Tensor], positive: Tensor, settings: cards.BatchSettings, ranks: Ranks = ALONE
-) -> dict[str, Tensor]:
+def _losses(learner: Learner, views: list[Tensor], positive: Tensor, settings: cards.BatchSettings) -> dict[str, Tensor]:
     """Compute what is reported, "loss" among it, and what is "differentiated", which differs in nnPU. Scalars."""
-    n = len(positive)
-    margin = ranks.gather(learner.network.margin(views[0]), n)
+    margin = learner.network.margin(views[0])
     reported, differentiated = _risk(margin, positive, learner.weight, settings)
     called = ((margin.detach() >= 0) & ~positive).sum() / (~positive).sum().clamp_min(1)
     values = {"loss": reported, "risk": reported, "share_positive": called, "differentiated": differentiated}
     if isinstance(learner.network, PairNetwork) and isinstance(settings, cards.PairSettings):
         with torch.no_grad():
-            other = ranks.gather(learner.target(views[2]), n)
+            other = learner.target(views[2])
         logits = torch.stack([torch.zeros_like(margin), margin], dim=1)
         pairs = ncpu.same_class_pairs(logits, variant="released", agreement=settings.agreement)  # Eq. 37
-        pull = ncpu.noisy_pair_loss(ranks.gather(learner.network.online(views[1]), n), other, pairs)
+        pull = ncpu.noisy_pair_loss(learner.network.online(views[1]), other, pairs)
         values["loss_rep"] = pull.detach()
         values["loss"] = reported + settings.rep_weight * pull.detach()
         values["differentiated"] = differentiated + settings.rep_weight * pull

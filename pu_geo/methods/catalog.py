@@ -23,7 +23,6 @@ ESTIMATORS = ("PURanker", *(found.estimator for found in METHODS.values()), "PUP
 """Names of the classes in `methods.estimators`, which loads torch and scikit-learn."""
 
 FEATURES_HELP = "of `pu-geo features P.pugeo`; the set in use if not named"
-MOST_DEVICES = 64  # of one machine, that train together
 GROUPS = {"pu": "Positive-unlabeled learning", "types": "Damage types and agencies", "baseline": "Baseline methods"}
 """Where a card is shown, and the heading there."""
 
@@ -112,16 +111,13 @@ class TrainingRequest:
         preset: one of the method's presets.
         seed: of all that is drawn at random, from 0 on.
         overrides: settings that differ from the preset: field name -> value, as text or number; or texts "name=value".
-        types_from: where damage types come from: "answers" given on Annotate, "grades", or an attribute of the footprints;
-            one kind for all if None.
+        types_from: where damage types come from: "answers" given on Annotate, or "grades"; one kind for all if None.
         hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
         feature_set: name of the frozen features that are learned from; "" for the set in use.
-        devices: how many train together, 1 or more, see `runs.torchrun_job`.
 
     Raises:
-        TrainingError: see `settings_for`; also for a seed, a hold-out or devices out of bounds, for several devices of a
-            method that trains on one, and features named to a network that is
-            trained from the chips.
+        TrainingError: see `settings_for`; also for a seed or a hold-out out of bounds, and features named to a
+            network that is trained from the chips.
     """
 
     method: str = setting(DEFAULT_METHOD, "ncpu, pucl, ...: `pu-geo methods` lists them")
@@ -129,34 +125,18 @@ class TrainingRequest:
     _: KW_ONLY
     seed: int = setting(0, "of all random numbers", min=0)
     types_from: str | None = setting(
-        None,
-        "damage types to learn: answers (given on Annotate), grades (as a scale), or an attribute of the clicked footprints",
-        metavar="SOURCE",
+        None, "damage types to learn: answers (given on Annotate), or grades (as a scale)", choices=("answers", "grades")
     )
     hold_out: int = setting(0, "damaged buildings to judge the run by, not to learn from", min=0, metavar="N")
     overrides: Mapping[str, str | float] | Sequence[str] = setting(
         (), "change one setting of the preset", flag="--set", metavar="KEY=VALUE", is_many=True
     )
     feature_set: str = setting("", FEATURES_HELP, flag="--features", metavar="NAME")
-    devices: int = setting(
-        1,
-        "GPUs that train together, or processes where there is none; at most as many as GPUs or cores",
-        min=1,
-        max=MOST_DEVICES,
-        metavar="K",
-    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "overrides", overrides_of(self.overrides))
         check(self)
         takes_features = self.takes_features  # checks the settings
-        if self.devices > 1 and not self.card.takes_devices:
-            able = ", ".join(name for name, one in METHODS.items() if one.takes_devices)
-            raise TrainingError(
-                f"{self.card.title} trains on one device; {self.devices} were asked for.",
-                f"Leave the devices out, or choose one of {able}.",
-                kind="settings",
-            )
         if self.feature_set and not takes_features:
             raise TrainingError(
                 f"Features {self.feature_set!r} were named, but with backbone {self.settings.backbone} a network learns "

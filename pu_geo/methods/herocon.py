@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -54,7 +54,6 @@ from pu_geo.training.data import (
     epochs_within,
     n_batches,
 )
-from pu_geo.training.distributed import ALONE, Ranks
 from pu_geo.training.heads import linear
 from pu_geo.training.loop import MicroBatcher, Training, model_of, stepped
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives, require_views
@@ -229,7 +228,6 @@ class Batch:
             unlabeled one, which only L_c reads, all but those in `Labels.is_answered_alone`; of an undamaged one all.
         is_labeled: whether a person labeled it, bool [B].
         weights: see `balanced_weights`, float [B, c + 1].
-        own: which of the chips `inputs` are of: with several ranks, the share of this one.
     """
 
     inputs: list[Tensor]
@@ -238,7 +236,6 @@ class Batch:
     is_known: Tensor
     is_labeled: Tensor
     weights: Tensor
-    own: slice = field(default_factory=lambda: slice(None))
 
     def part(self, part: slice) -> Batch:
         """Return some of the chips."""
@@ -295,10 +292,6 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
     views of one date alone, see the module. Optimiser, schedule, weight decay and `pretrain_epochs` are ours.
     """
     data = _without_plain_views(data)
-    if data.views and run.ranks.n > 1:  # which networks work on a batch depends on which views its chips have
-        raise TrainingError(
-            f"HeroCon learns from layers on one device; {run.ranks.n} were asked for.", "Leave devices out.", kind="settings"
-        )
     rows = _with_a_view(data, run)
     require_positives(data, rows, "HeroCon")
     labels = answered(data, rows, run)
@@ -311,8 +304,8 @@ def fit(data: PUData, settings: HeroconSettings, run: Run) -> TrainedModel:
         drawing = epoch.generator(4)
         with epoch:
             for numbers in batches_with_labeled(is_labeled, settings.batch_size, settings.labeled_batch, epoch.generator(3)):
-                batch = _draw(data, rows[numbers], labels, learner.network, settings, drawing, run.ranks)
-                epoch.add(_step(learner, pieces, batch, settings, run.ranks))
+                batch = _draw(data, rows[numbers], labels, learner.network, settings, drawing)
+                epoch.add(_step(learner, pieces, batch, settings))
     return TrainedModel(learner.network.eval(), learner.network.trunk, {"kinds": labels.names})
 
 
@@ -371,24 +364,21 @@ def balanced_weights(
     return shares * is_used * (len(labels) / 4)
 
 
-def losses(network: HeroconNetwork, batch: Batch, settings: HeroconSettings, ranks: Ranks = ALONE) -> dict[str, Tensor]:
+def losses(network: HeroconNetwork, batch: Batch, settings: HeroconSettings) -> dict[str, Tensor]:
     """Compute Eq. 1. Returns scalars: "loss", and its three terms without their weights."""
     found, labeled = _views(network, batch, settings), batch.is_labeled
-    n, mapped = len(labeled), network.mapping(found.compared)
-    logits, joined = ranks.gather(found.logits, n), ranks.gather(found.joined, n, dim=1)
-    compared, mapped = ranks.gather(found.compared, n, dim=1), ranks.gather(mapped, n, dim=1)
-    costs = functional.binary_cross_entropy_with_logits(logits, batch.labels, reduction="none")
+    costs = functional.binary_cross_entropy_with_logits(found.logits, batch.labels, reduction="none")
     terms = {
         "loss_cls": (costs * batch.weights).sum(dim=1).mean(),
         "loss_unsupervised": formulas.multi_view_loss(
-            compared, mapped, is_missing=found.is_left_out, dates=found.dates,
+            found.compared, network.mapping(found.compared), is_missing=found.is_left_out, dates=found.dates,
             temperature=settings.temperature,
         ),
-        "loss_supervised": compared.new_zeros(()),
+        "loss_supervised": costs.new_zeros(()),
     }  # fmt: skip
     if labeled.any():  # a piece may hold none
         terms["loss_supervised"] = formulas.supervised_loss(
-            joined[:, labeled], batch.labels[labeled, :-1].bool(), is_missing=found.is_missing[:, labeled],
+            found.joined[:, labeled], batch.labels[labeled, :-1].bool(), is_missing=found.is_missing[:, labeled],
             is_known=batch.is_known[labeled, :-1], temperature=settings.temperature,
         )  # fmt: skip
     total = formulas.total_loss(
@@ -402,7 +392,7 @@ class _Views:
     """What the three terms are made of.
 
     Attributes:
-        logits: see `HeroconNetwork.logits`, float [B, c + 1]; floats are of this rank's chips, bools of all.
+        logits: see `HeroconNetwork.logits`, float [B, c + 1].
         joined, is_missing: the parts of S in Eq. 7, float [S, B, E], and which are missing, bool [S, B].
         compared, is_left_out, dates: the views of Eq. 5, float [U, B, E], which are left out, bool [U, B], and their dates.
     """
@@ -421,11 +411,11 @@ def _views(network: HeroconNetwork, batch: Batch, settings: HeroconSettings) -> 
     A view that a chip has alone in its date is compared with its second augmentation. Chips are judged by the first one;
     cached features, whose views cost little, by both.
     """
-    gone, here = batch.is_missing, batch.is_missing[:, batch.own]
+    gone = batch.is_missing
     if not network.n_views:
-        views = network.views(batch.inputs, here)
-        return _Views(network.logits(views, here), views, gone, views, gone, None)
-    first = network.views(batch.inputs[:1], here)
+        views = network.views(batch.inputs, gone)
+        return _Views(network.logits(views, gone), views, gone, views, gone, None)
+    first = network.views(batch.inputs[:1], gone)
     dates = dates_of(network, settings)
     same = torch.tensor([[float(a == b) for b in dates] for a in dates], device=gone.device)
     is_second_out = gone | (same @ (~gone).float() > 1)  # another view of its date is there
@@ -433,12 +423,12 @@ def _views(network: HeroconNetwork, batch: Batch, settings: HeroconSettings) -> 
         is_second_out = torch.ones_like(gone)
     is_cached = batch.inputs[0].ndim == 2
     if not is_cached and is_second_out.all():
-        return _Views(network.logits(first, here), first, gone, first, gone, dates)
-    second = network.views(batch.inputs[1:], here if is_cached else is_second_out[:, batch.own])
+        return _Views(network.logits(first, gone), first, gone, first, gone, dates)
+    second = network.views(batch.inputs[1:], gone if is_cached else is_second_out)
     both, left_out = torch.cat([first, second]), torch.cat([gone, is_second_out])
     if not is_cached:
-        return _Views(network.logits(first, here), first, gone, both, left_out, dates * 2)
-    logits = (network.logits(first, here) + network.logits(second, here)) / 2
+        return _Views(network.logits(first, gone), first, gone, both, left_out, dates * 2)
+    logits = (network.logits(first, gone) + network.logits(second, gone)) / 2
     return _Views(logits, both, torch.cat([gone, gone]), both, left_out, dates * 2)
 
 
@@ -509,9 +499,8 @@ def _new_learner(data: PUData, rows: Ints, labels: Labels, settings: HeroconSett
     ).to(run.device)  # fmt: skip
     if labels.is_ordinal:
         network.offsets.copy_(torch.from_numpy(offsets_of(labels, rows)))
-    run.ranks.synchronize(network)
     decay = settings.weight_decay or _weight_decay(data, rows, extractor, run) / _share_of_classifier(network)
-    optimizer = new_optimizer(settings.optimizer, network, settings.lr, run.ranks.agree(decay))
+    optimizer = new_optimizer(settings.optimizer, network, settings.lr, decay)
     return Learner(network, optimizer, warmup_schedule(optimizer, n_steps))
 
 
@@ -553,15 +542,15 @@ def _weight_decay(data: PUData, rows: Ints, extractor: FeatureExtractor, run: Ru
 
 def _draw(
     data: PUData, rows: Ints, labels: Labels, network: HeroconNetwork, settings: HeroconSettings,
-    generator: torch.Generator, ranks: Ranks = ALONE,
+    generator: torch.Generator,
 ) -> Batch:  # fmt: skip
     """Make a batch of chips in two augmentations. Which of two dates are missing is read off the chips as they were cut."""
-    device, own = network.kinds.device, ranks.share(len(rows))
+    device = network.kinds.device
     if isinstance(network.trunk, PairFeatureExtractor):
-        plain, *inputs = data.inputs.draw(rows, ("plain", "strong", "strong"), generator, device, own)
-        is_missing = ranks.gather(missing_dates(plain), len(rows), dim=1)
+        plain, *inputs = data.inputs.draw(rows, ("plain", "strong", "strong"), generator, device)
+        is_missing = missing_dates(plain)
     else:
-        inputs = data.inputs.draw(rows, ("strong", "strong"), generator, device, own)
+        inputs = data.inputs.draw(rows, ("strong", "strong"), generator, device)
         is_missing = torch.zeros(network.n_views or len(inputs), len(rows), dtype=torch.bool, device=device)
         if network.n_views and data.is_missing is not None:
             is_missing = torch.from_numpy(data.is_missing[:, rows]).to(device)
@@ -574,20 +563,12 @@ def _draw(
     is_had, is_known, is_labeled = (torch.from_numpy(each).to(device) for each in (answers, known, labels.is_labeled[rows]))
     unlabeled_weight = settings.unlabeled_weight / (KNOWN_WEIGHT if labels.is_ordinal else 1)
     weights = balanced_weights(is_had.float(), is_labeled, unlabeled_weight, is_known)
-    return Batch(inputs, is_missing, is_had.float(), is_known, is_labeled, weights, own)
+    return Batch(inputs, is_missing, is_had.float(), is_known, is_labeled, weights)
 
 
-def _step(
-    learner: Learner, pieces: MicroBatcher, batch: Batch, settings: HeroconSettings, ranks: Ranks = ALONE
-) -> dict[str, Tensor]:
+def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: HeroconSettings) -> dict[str, Tensor]:
     """Move the weights once."""
-    return stepped(
-        learner,
-        pieces,
-        len(batch.is_labeled),
-        lambda part: losses(learner.network, batch.part(part), settings, ranks),
-        ranks,
-    )
+    return stepped(learner, pieces, len(batch.is_labeled), lambda part: losses(learner.network, batch.part(part), settings))
 
 
 def _check(data: PUData, labels: Labels, rows: Ints, settings: HeroconSettings, run: Run) -> None:

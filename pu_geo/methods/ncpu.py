@@ -19,7 +19,6 @@ from pu_geo.losses import phantom
 from pu_geo.methods.cards.ncpu import MIN_EPOCHS, NcpuSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
 from pu_geo.training.data import Ints, PUData, Strength, batches, n_batches, sent
-from pu_geo.training.distributed import Ranks
 from pu_geo.training.heads import ema_copy, ema_update, linear, projection_head
 from pu_geo.training.loop import MicroBatcher, Training, model_of
 from pu_geo.training.network import FeatureExtractor, TrainedModel, require_positives
@@ -103,7 +102,7 @@ class Batch:
 
     Attributes:
         chips: row numbers among the trained chips, int64 [B].
-        views: one weak and two strong views, float [B, ...] each; of several ranks those of this one's share alone.
+        views: one weak and two strong views, float [B, ...] each.
         positive: bool [B].
         ramp: share of the warm-up that is over, in [0, 1].
     """
@@ -139,7 +138,6 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
     rows = data.trained_rows
     require_positives(data, rows, "NcPU")
     settings = _paced(data, rows, settings)
-    settings = replace(settings, target_momentum=run.ranks.agree(settings.target_momentum))
     positive = torch.from_numpy(data.is_positive[rows]).to(run.device)
     n_epochs, n_warmup = _lengths(len(rows), settings)
     learner, pieces = _new_learner(data, rows, positive, settings, run, n_epochs), MicroBatcher(run)
@@ -148,10 +146,9 @@ def fit(data: PUData, settings: NcpuSettings, run: Run) -> TrainedModel:
         drawing = epoch.generator(4)
         with epoch:
             for numbers in batches(len(rows), settings.batch_size, epoch.generator(3)):
-                own = run.ranks.share(len(numbers))
-                views = data.inputs.draw(rows[numbers], VIEWS, drawing, run.device, own)
+                views = data.inputs.draw(rows[numbers], VIEWS, drawing, run.device)
                 chips = sent(torch.from_numpy(numbers), run.device)
-                epoch.add(_step(learner, pieces, Batch(chips, views, positive[chips], ramp), settings, run.ranks))
+                epoch.add(_step(learner, pieces, Batch(chips, views, positive[chips], ramp), settings))
             learner.schedule.step()
     return TrainedModel(learner.network.eval(), learner.network.trunk)
 
@@ -165,7 +162,6 @@ def _new_learner(data: PUData, rows: Ints, positive: Tensor, settings: NcpuSetti
     """Set all that Algorithm 1 begins with: networks, zero prototypes, pseudo targets "undamaged", a threshold of 1/2."""
     extractor = new_extractor(data, rows, settings, run)
     network = NcpuNetwork(extractor, settings, run.generator(1)).to(run.device)
-    run.ranks.synchronize(network)
     optimizer = new_optimizer("sgd", network, settings.lr, settings.weight_decay)
     like = torch.zeros((), device=run.device)
     return Learner(
@@ -210,7 +206,7 @@ def _paced(data: PUData, rows: Ints, settings: NcpuSettings) -> NcpuSettings:
     return replace(settings, target_momentum=usual + (slow - usual) * slowness)
 
 
-def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NcpuSettings, ranks: Ranks) -> dict[str, Tensor]:
+def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NcpuSettings) -> dict[str, Tensor]:
     """Do lines 3 to 17 of Algorithm 1 for a batch."""
     ema_update(learner.target, learner.network.encoder, settings.ema_momentum)  # line 9
     memory = learner.memory
@@ -221,30 +217,29 @@ def _step(learner: Learner, pieces: MicroBatcher, batch: Batch, settings: NcpuSe
         learner.optimizer.zero_grad(set_to_none=True)
 
     def work(part: slice, share: float) -> dict[str, Tensor]:
-        values = _losses(learner, memory, batch.part(part), settings, ranks)
+        values = _losses(learner, memory, batch.part(part), settings)
         (share * values["loss"]).backward()
         return {name: each.detach() for name, each in values.items()}
 
     found = pieces.each(len(batch.chips), begin, work)
     learner.memory = memory
-    ranks.sum_gradients(learner.network)
     nn.utils.clip_grad_norm_(learner.network.parameters(), settings.grad_clip)
     learner.optimizer.step()  # lines 16-17
     return {name: torch.stack([each[name] for each in found]).mean() for name in found[0]}
 
 
-def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettings, ranks: Ranks) -> dict[str, Tensor]:
+def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettings) -> dict[str, Tensor]:
     """Do lines 4 to 16 of Algorithm 1, all but the step itself; `memory` is changed. Returns scalars, "loss" among them."""
-    variant, positive, n = _variant(settings), batch.positive, len(batch.positive)
-    logits = ranks.gather(learner.network.logits(batch.views[0]), n)  # line 4
-    online = ranks.gather(learner.network.online(batch.views[1]), n)  # line 5
+    variant, positive = _variant(settings), batch.positive
+    logits = learner.network.logits(batch.views[0])  # line 4
+    online = learner.network.online(batch.views[1])  # line 5
     before, is_damaged = memory.prototypes, formulas.predicted_damaged(logits)
     memory.prototypes = phantom.updated_prototypes(  # lines 6-8
         before, online, is_damaged | positive if variant == "released" else is_damaged,
         momentum=settings.prototype_momentum, variant=variant,
     )  # fmt: skip
     with torch.no_grad():
-        other = ranks.gather(learner.target(batch.views[2]), n)  # line 10
+        other = learner.target(batch.views[2])  # line 10
     memory.threshold = phantom.updated_threshold(  # line 11
         memory.threshold, logits, positive, momentum=settings.threshold_momentum, variant=variant
     )
@@ -253,7 +248,6 @@ def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettin
         memory.kept[batch.chips] = phantom.updated_pseudo_targets(
             memory.kept[batch.chips], nearest, positive, momentum=settings.target_momentum
         )
-    _keep_alike(memory, ranks, batch.chips)
     share, threshold = torch.softmax(logits.detach(), dim=1), memory.threshold.threshold
     taught = phantom.phantom_gate(memory.kept[batch.chips], share[:, 0], threshold, positive)  # line 15
     if variant == "released" and batch.ramp < 1:
@@ -270,14 +264,6 @@ def _losses(learner: Learner, memory: Memory, batch: Batch, settings: NcpuSettin
     )
     called = (formulas.predicted_damaged(logits) & ~positive).sum() / (~positive).sum().clamp_min(1)
     return {"loss": total, **terms, "threshold": threshold, "share_positive": called}
-
-
-def _keep_alike(memory: Memory, ranks: Ranks, chips: Tensor) -> None:
-    """Let all ranks remember what rank 0 does of a batch: a last bit decides which prototype is the nearest."""
-    if ranks.n > 1:
-        kept = memory.kept[chips]
-        ranks.keep_alike(memory.prototypes, memory.threshold.level, memory.threshold.shares, kept)
-        memory.kept[chips] = kept
 
 
 def _variant(settings: NcpuSettings) -> formulas.Variant:

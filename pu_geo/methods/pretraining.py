@@ -53,13 +53,11 @@ def _prepare(extractor: FeatureExtractor, data: PUData, rows: Ints, settings: Ne
     No label is used, and the projection head is thrown away. Where a hidden layer is missing (cached features, width 0)
     there is nothing to train.
     """
-    run.ranks.synchronize(extractor)
     extractor.fit_statistics(data, rows, run.generator(2))
     n_epochs = settings.pretrain_epochs
     if not n_epochs or not any(True for _ in extractor.parameters()):
         return
     head = projection_head(extractor.out_dim, _HIDDEN, _DIM, run.generator(6)).to(run.device)
-    run.ranks.synchronize(head)
     learner = contrastive_learner(
         extractor, head, "adamw", _LR, _WEIGHT_DECAY, n_epochs * n_batches(len(rows), PRETRAINING_BATCH)
     )

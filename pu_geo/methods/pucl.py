@@ -92,8 +92,6 @@ def fit(data: PUData, settings: PuclSettings, run: Run) -> TrainedModel:
     # A. Contrastive learning; the projection head is thrown away afterwards.
     model = partial(_as_it_is, network, data, rows, reading, settings, run)
     _contrasted(network, data, rows, settings, run, n_epochs, settings.loss, span=(middle, end), model=model)
-    if not run.ranks.is_first:  # its model is not used: rank 0 classifies
-        return TrainedModel(network, network.trunk)
     return _classified(network, _embedded(network, data, rows, run), data.is_positive[rows], reading, settings, run)
 
 
@@ -104,7 +102,6 @@ def _contrasted(
     """Do Algorithm 1(A): teach a network, all but its classifier, by a contrastive loss; `_LOSSES` has it by name."""
     encoder = nn.Sequential(network.trunk, network.out)
     head = _projection_head(network.classifier.in_features, settings, run)
-    run.ranks.synchronize(head)
     n_steps = n_epochs * n_batches(len(rows), settings.batch_size)
     learner = contrastive_learner(encoder, head, settings.optimizer, settings.lr, settings.weight_decay, n_steps)
     training = Training(run, learner, n_epochs, stage=stage, span=span, model=model)
@@ -132,8 +129,6 @@ def _reading(data: PUData, rows: Ints, settings: PuclSettings, run: Run, n_epoch
     run.stop_if_cancelled()
     network = PuclNetwork(new_extractor(data, rows, own, run), own, run.generator(0)).to(run.device)
     _contrasted(network, data, rows, own, run, n_epochs, "sscl", span=span, stage="judging", stream=10)
-    if not run.ranks.is_first:  # rank 0 alone makes pseudo labels
-        return TWO_MEANS
     others = np.flatnonzero(~positive)
     if len(others) > MOST_JUDGED:
         others = others[torch.randperm(len(others), generator=run.generator(12))[:MOST_JUDGED].numpy()]

@@ -117,7 +117,6 @@ class MethodCard:
         score_type: enum of the export schema.
         group: where it is shown: "pu", "types" (works with damage types) or "baseline".
         uses_types: whether it learns from the kind of damage of each positive.
-        takes_devices: whether several processes, a device each, can train it together, see `training.distributed`.
         takes_layers: whether a network that it trains from the chips takes the layers beside pre and post, as named views.
         several_types: whether it learns several types of one building, and buildings of which nobody said any; else one kind
             each.
@@ -142,7 +141,6 @@ class MethodCard:
     group: str = "pu"
     uses_types: bool = False
     several_types: bool = False
-    takes_devices: bool = False
     takes_layers: bool = False
     min_views: int = 1
     uses_place: bool = False

@@ -48,8 +48,7 @@ def _train(layout: Layout, request: dict[str, Any]) -> Facts:
     """Train in a folder of its own, named after the request and what it learns from; the app lists no job without a spec."""
     with store.connect(layout) as db:
         learned = [contents.latest_chip_set(db), labels.last_event(db), decisions.last_decision(db)]
-    asked = {name: value for name, value in request.items() if name != "devices"}  # it can go on with another number
-    digest = hashlib.sha256(json.dumps([asked, learned], sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps([request, learned], sort_keys=True).encode()).hexdigest()
     folder = layout.jobs / f"alone-{digest[:12]}"
     make_folder(folder)
     lock = locks.take(folder / locks.JOB_LOCK)
@@ -78,12 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--hold-out", type=int, default=0, metavar="N", help="positives to judge the run by, not to learn from"
     )
-    parser.add_argument(
-        "--devices", type=int, default=1, metavar="K", help="GPUs, or processes on the CPU, that train together"
-    )
-    parser.add_argument(
-        "--types-from", metavar="FIELD", help="attribute of the clicked footprints that names the kind of damage"
-    )
+    parser.add_argument("--types-from", choices=("answers", "grades"), help="where the damage types to learn come from")
     parser.add_argument(
         "--set",
         dest="overrides",

@@ -199,7 +199,7 @@ class RunInputs:
             types_from: see `damage_types.read`; None for no types.
 
         Raises:
-            TrainingError: if nobody named any there, or it is no attribute of the clicked footprints.
+            TrainingError: if nobody named any there.
         """
         if not types_from:
             return self

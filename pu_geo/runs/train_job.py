@@ -17,21 +17,18 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
 from pu_geo.features.views import Report
 from pu_geo.files import remove_path
-from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
-from pu_geo.methods.fitting import fit_and_score, with_class_prior
+from pu_geo.methods.fitting import fit_and_score
 from pu_geo.records import Facts, RunFacts
 from pu_geo.runs.inputs_job import RunInputs, read_inputs, read_to_train, unlabeled_to_judge
 from pu_geo.runs.model_card_job import write_model
 from pu_geo.runs.monitor_job import TrainingMonitor, curve_of
-from pu_geo.runs.torchrun_job import n_devices, train_on
 from pu_geo.store import runs, store, training_times
 from pu_geo.store.contents import chip_facts
 from pu_geo.store.job import Job
 from pu_geo.store.layout import RCF, read_json, write_json
 from pu_geo.store.store import now
 from pu_geo.training.checkpoints import Checkpoints
-from pu_geo.training.distributed import ALONE, Ranks, leave
 from pu_geo.training.run import Run, best_device, name_of
 
 RANKER_NAME = "ranker"
@@ -82,37 +79,20 @@ def train(job: Job, **args: Any) -> Facts:
     Raises:
         TrainingError: if there are too few labels, a setting is wrong, or the training diverged.
     """
-    return stored_before(job) or train_as(job, TrainingRequest(**args), ALONE)
-
-
-def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> Facts:
-    """Train alone, which starts ranks where there are devices for several; or as one of these, of which rank 0 stores the
-    run.
-
-    Returns:
-        As `train`; nothing in ranks but the first.
-    """
-    began = time.monotonic()
+    began, stored, request = time.monotonic(), stored_before(job), TrainingRequest(**args)
+    if stored:
+        return stored
     card, settings, seed = request.card, request.settings, request.seed
     kept = job.folder / "checkpoints"
     is_fresh = not kept.exists()
-    if ranks.is_first:
-        job.report(0.02, f"loading chips for {card.title}")
+    job.report(0.02, f"loading chips for {card.title}")
     with store.one_connection():
         inputs, data = read_to_train(job.layout, kept, request)
-    n, fewer = n_devices(request, data.views)
-    if n > ranks.n:
-        train_on(job, request, n)
-        return stored_before(job) or {}
-    device = ranks.device if ranks.n > 1 else best_device()
-    named = name_of(device) if ranks.n == 1 else f"{ranks.n} x {name_of(device)}"
-    if not ranks.is_first:
-        run = Run(device=device, seed=seed, checkpoints=Checkpoints(kept), ranks=ranks)
-        catalog.load_fit(card.name)(data, with_class_prior(settings, inputs.prior, run), run)
-        return {}
+    device = best_device()
+    named = name_of(device)
     run = Run(
         device=device, seed=seed, report=_epoch_reporter(job, f"{card.title} on {named}"), is_cancelled=job.is_cancelled,
-        is_paused=job.is_paused, checkpoints=Checkpoints(kept), ranks=ranks, warnings=[fewer] if fewer else [],
+        is_paused=job.is_paused, checkpoints=Checkpoints(kept),
     )  # fmt: skip
     if request.takes_features and len(inputs.views) < 2 and request.method in _COMPARES_VIEWS:
         anew = "Cut chips again" if inputs.feature_set == RCF else "Make the set again"
@@ -125,7 +105,7 @@ def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> Facts:
     run.evaluate = TrainingMonitor(job, inputs, data, start_k=start_k, score_type=card.score_type)
     fitted = fit_and_score(
         card, data, settings, run, prior=inputs.prior, start_k=start_k, is_unlabeled=inputs.is_unlabeled,
-        when_scoring=partial(_begin_scoring, job),
+        when_scoring=partial(job.report, 0.95, "scoring all buildings"),
     )  # fmt: skip
     facts = replace(
         inputs.facts(request.method, request.preset, card.score_type, fitted.threshold),
@@ -149,14 +129,9 @@ def train_as(job: Job, request: TrainingRequest, ranks: Ranks) -> Facts:
         lambda facts: write_model(job.layout, facts, inputs, data, state, fitted.threshold_alone),
     )  # fmt: skip
     remove_path(kept)
-    if is_fresh and ranks.n == 1 and not request.overrides and inputs.feature_set == RCF:
+    if is_fresh and not request.overrides and inputs.feature_set == RCF:
         training_times.remember(request.method, request.preset, len(fitted.scores), float(str(result["seconds"])))
     return result
-
-
-def _begin_scoring(job: Job) -> None:
-    leave()
-    job.report(0.95, "scoring all buildings")
 
 
 def _epoch_reporter(job: Job, title: str) -> Report:

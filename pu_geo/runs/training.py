@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from pu_geo import jobs
 from pu_geo.analysis import assessability, place
-from pu_geo.errors import JobError, TrainingError
+from pu_geo.errors import TrainingError
 from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
-from pu_geo.methods.catalog import MOST_DEVICES as MOST_DEVICES
 from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.records import Facts, PUSet, RunFacts
 from pu_geo.scenes import features
@@ -47,7 +46,7 @@ class TypeSource:
     """Where a training may take damage types from.
 
     Attributes:
-        name: "answers", "grades", or an attribute of the footprints.
+        name: "answers" or "grades".
         title: for people.
         counts: "roof 23 yes, 4 no; flooded 5 yes", of the damaged buildings that a training would learn from now.
         is_enough: whether there is any type to learn.
@@ -56,12 +55,7 @@ class TypeSource:
     name: str
     title: str
     counts: str
-    is_enough: bool = True
-
-    @property
-    def is_given(self) -> bool:
-        """Whether people gave the types in this project."""
-        return self.name in _TITLES
+    is_enough: bool
 
 
 _MOST_NAMED = 12  # types whose counts are shown
@@ -69,36 +63,30 @@ _TITLES = {damage_types.ANSWERS: "Types given on Annotate", damage_types.GRADES:
 
 
 def type_sources(layout: Layout) -> list[TypeSource]:
-    """Return where damage types may come from: answers and grades first, then attributes with words in them, of damaged
-    buildings.
-    """
+    """Return where damage types may come from: answers, then grades."""
     with store.connect(layout) as db:
         chip_set = contents.latest_chip_set(db)
         ids = contents.chip_facts(layout, chip_set)["building_ids"] if chip_set else None
         pu = labels.pu_set(db, ids=ids)
         tallies = damage_types.tally(db, pu)
     return [
-        TypeSource(
-            name, _TITLES.get(name, f"Attribute of the footprints: {name}"), _counted(rows, name),
-            name not in _TITLES or any(row.n_has >= damage_types.FEWEST for row in rows),
-        )
+        TypeSource(name, _TITLES[name], _counted(rows), any(row.n_has >= damage_types.FEWEST for row in rows))
         for name, rows in tallies.items()
-    ]  # fmt: skip
+    ]
 
 
 def types_given(layout: Layout) -> str:
     """Return how many damaged buildings have each type given on Annotate, in words; "" where nobody gave one."""
     with store.connect(layout) as db:
         rows = damage_types.tally_of(db, labels.pu_set(db), damage_types.ANSWERS)
-    return _counted(rows, damage_types.ANSWERS) if rows else ""
+    return _counted(rows) if rows else ""
 
 
-def _counted(rows: Sequence[damage_types.Tally], source: str) -> str:
-    """Return how many buildings have each type, and have it not, in words; of an attribute nobody answered "no"."""
+def _counted(rows: Sequence[damage_types.Tally]) -> str:
+    """Return how many buildings have each type, and have it not, in words."""
     if not rows:
         return "none so far"
-    yes = " yes" if source in _TITLES else ""
-    parts = [f"{row.name} {row.n_has:,}{yes}" + (f", {row.n_has_not:,} no" if row.n_has_not else "") for row in rows]
+    parts = [f"{row.name} {row.n_has:,} yes" + (f", {row.n_has_not:,} no" if row.n_has_not else "") for row in rows]
     rest = [f"and {len(parts) - _MOST_NAMED:,} more"] if len(parts) > _MOST_NAMED else []
     return "; ".join([*parts[:_MOST_NAMED], *rest])
 
@@ -166,7 +154,7 @@ def require(layout: Layout, request: TrainingRequest) -> None:
     """Check what can be checked of a training before there is a job for it.
 
     Raises:
-        TrainingError: if the method cannot start, or no clicked footprint names a kind of damage.
+        TrainingError: if the method cannot start, or too few damage types were given.
         ProjectError: if the newest chips do not have the features that are asked for.
     """
     reason = why_not(layout, request.method, request.hold_out)
@@ -181,35 +169,14 @@ def require(layout: Layout, request: TrainingRequest) -> None:
 def _require_types(layout: Layout, wanted: str) -> None:
     """Raise TrainingError if no damage type to learn comes from there."""
     sources = {one.name: one for one in type_sources(layout)}
-    found = sources.get(wanted)
-    if found is not None and found.is_enough:
+    found = sources[wanted]
+    if found.is_enough:
         return
-    if found is None:
-        known = ", ".join(name for name in sources if name not in _TITLES)
-        problem = f"No clicked footprint has the attribute {wanted!r} with words in it; they have: {known or 'none'}."
-    else:
-        problem = (
-            f"{found.title}: {found.counts}. A type is learned that {damage_types.FEWEST} damaged buildings or more have."
-        )
+    problem = f"{found.title}: {found.counts}. A type is learned that {damage_types.FEWEST} damaged buildings or more have."
     usable = [f"{one.name} ({one.counts})" for one in sources.values() if one.is_enough]
     raise TrainingError(
         problem, f"Name one of these: {', '.join(usable)}." if usable else "Give types on the Annotate page.", kind="types"
     )
-
-
-def resume_on(layout: Layout, job_id: str, devices: int) -> None:
-    """Start a training that has ended otherwise than well again, on another number of devices, after its last checkpoint.
-
-    It is not bit-equal to one without a stop then, and its run says so.
-
-    Raises:
-        JobError: if the job is no training; see also `jobs.resume`.
-        TrainingError: if its method does not train on so many.
-    """
-    job = jobs.view(jobs.folder_of(layout, job_id))
-    if job.task != "train":
-        raise JobError(f"Job {job_id} is no training, so it runs on no number of devices.", "Resume it without --devices.")
-    jobs.resume(layout, job_id, args=TrainingRequest(**{**job.args, "devices": devices}).as_args())
 
 
 def all_runs(layout: Layout) -> list[RunFacts]:

@@ -1,4 +1,4 @@
-"""Types of damage that a run may learn: those given on Annotate, the project's grades, or an attribute of the footprints.
+"""Types of damage that a run may learn: those given on Annotate, or the project's grades.
 
 A building may have several types. Of each type a person answered that a damaged building has it, that it has not, or
 nothing.
@@ -6,14 +6,13 @@ nothing.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from pu_geo.store import grades, labels
 from pu_geo.wording import plural
 
 ANSWERS, GRADES = "answers", "grades"
-"""Where types come from; any other name is that of an attribute of the footprints."""
+"""Where types come from."""
 FEWEST = 2
 """A type that fewer of the buildings learned from have is not learned: one building shows nothing that types share."""
 HAS, HAS_NOT, NOBODY_SAID = 1, 0, -1
@@ -36,10 +35,9 @@ class DamageTypes:
     """The types that a run learns, of N buildings.
 
     Attributes:
-        source: `ANSWERS`, `GRADES`, or the name of an attribute.
+        source: `ANSWERS` or `GRADES`.
         labels: int8 [N, c]: 1 the building has the type, 0 it was answered and has not, -1 nobody said. Undamaged buildings
-            have 0 in all columns; unlabeled ones, those left out, and damaged ones without a type -1. Of an attribute each
-            building has the one type in `kinds`, and none of the others.
+            have 0 in all columns; unlabeled ones, those left out, and damaged ones without a type -1.
         names: of the c types, the most frequent first; of a scale the mildest first.
         is_ordinal: whether the types are a scale: "at least Minor", "at least Major", ...
         grades: ids of the grades that the types of a scale are; () else.
@@ -96,12 +94,12 @@ def read(db: sqlite3.Connection, pu: PUSet, source: str, *, at_choice: int | Non
         at_choice: the choice up to which the scale of grades counts; all if None.
 
     Raises:
-        TrainingError: if no clicked building has such an attribute, or no type is left to learn.
+        TrainingError: if there is no such source, or no type is left to learn.
     """
-    given, fewest = _given(db, pu, source, at_choice), FEWEST if source in (ANSWERS, GRADES) else 1
+    given = _given(db, pu, source, at_choice)
     n_has = (given.labels == HAS).sum(axis=0)
-    is_kept = n_has >= fewest
-    rare = ", ".join(f"{name} ({n})" for name, n in zip(given.names, n_has, strict=True) if n < fewest)
+    is_kept = n_has >= FEWEST
+    rare = ", ".join(f"{name} ({n})" for name, n in zip(given.names, n_has, strict=True) if n < FEWEST)
     if not is_kept.any():
         what = "damage type" if source == ANSWERS else "grade of the scale"
         raise TrainingError(
@@ -113,26 +111,18 @@ def read(db: sqlite3.Connection, pu: PUSet, source: str, *, at_choice: int | Non
     words = f"Damage types that fewer than {FEWEST} of the buildings learned from have were not learned: {rare}."
     found, is_ordinal = given.labels[:, is_kept], source == GRADES
     return DamageTypes(
-        source, rarest_of_each(given.own, fewest), found, tuple(compress(given.names, is_kept)), is_ordinal,
+        source, rarest_of_each(given.own, FEWEST), found, tuple(compress(given.names, is_kept)), is_ordinal,
         tuple(compress(given.grades, is_kept)), 0 if is_ordinal else int(((found == HAS).sum(axis=1) > 1).sum()),
         (*[words] * bool(rare), *given.notes),
     )  # fmt: skip
 
 
 def tally(db: sqlite3.Connection, pu: PUSet) -> dict[str, list[Tally]]:
-    """Return source -> the types that damaged buildings were given there, rare ones too: of answers and grades, then of
-    attributes.
+    """Return source -> the types that damaged buildings were given there, rare ones too.
 
-    The most frequent type is first, of a scale the mildest. Attributes are those with texts; one that is called as answers
-    or grades are is left out, since these words name the other two.
+    The most frequent type is first, of a scale the mildest.
     """
-    texts = {
-        name
-        for own in _attributes_of_positives(db, pu).values()
-        for name, value in own.items()
-        if isinstance(value, str) and value.strip()
-    }
-    return {source: tally_of(db, pu, source) for source in (ANSWERS, GRADES, *sorted(texts - {ANSWERS, GRADES}))}
+    return {source: tally_of(db, pu, source) for source in (ANSWERS, GRADES)}
 
 
 def kinds_of(db: sqlite3.Connection, pu: PUSet) -> dict[str, Counter[str]]:
@@ -142,7 +132,7 @@ def kinds_of(db: sqlite3.Connection, pu: PUSet) -> dict[str, Counter[str]]:
     A building of several types counts as the rarest of them, and one with a grade as that grade, not as "at least" it.
     """
     found: dict[str, Counter[str]] = {}
-    for source in tally(db, pu):
+    for source in (ANSWERS, GRADES):
         with suppress(TrainingError):  # nothing is to be learned from there
             found[source] = Counter(read(db, pu, source).kinds.values())
     return found
@@ -151,9 +141,8 @@ def kinds_of(db: sqlite3.Connection, pu: PUSet) -> dict[str, Counter[str]]:
 def tally_of(db: sqlite3.Connection, pu: PUSet, source: str) -> list[Tally]:
     """Return the types that damaged buildings were given by one source, in the order of `tally`."""
     given = _given(db, pu, source)
-    of_damaged, is_answered = given.labels[pu.is_positive], source in (ANSWERS, GRADES)
-    n_has, n_has_not = (of_damaged == HAS).sum(axis=0).tolist(), (of_damaged == HAS_NOT).sum(axis=0) * is_answered
-    return [Tally(*one) for one in zip(given.names, n_has, n_has_not.tolist(), strict=True)]
+    n_has, n_has_not = ((given.labels[pu.is_positive] == code).sum(axis=0).tolist() for code in (HAS, HAS_NOT))
+    return [Tally(*one) for one in zip(given.names, n_has, n_has_not, strict=True)]
 
 
 def rarest_of_each(types: Mapping[int, Sequence[str]], fewest: int) -> dict[int, str]:
@@ -186,7 +175,9 @@ def _given(db: sqlite3.Connection, pu: PUSet, source: str, at_choice: int | None
         has, absent = answered(db, pu), {row: event.absent_types for row, event in _events(db, pu).items()}
         names = _most_frequent_first(has, (name for own in absent.values() for name in own))
         return _Given(names, _labels(pu, names, has, absent), has)
-    return _graded(db, pu, at_choice) if source == GRADES else _of_attribute(db, pu, source)
+    if source == GRADES:
+        return _graded(db, pu, at_choice)
+    raise TrainingError(f"Damage types cannot come from {source!r}.", f"Name {ANSWERS} or {GRADES}.", kind="types")
 
 
 def _most_frequent_first(has: Mapping[int, Sequence[str]], also: Iterable[str] = ()) -> list[str]:
@@ -246,36 +237,3 @@ def at_least(pu: PUSet, given: Mapping[int, int], n_types: int) -> Types:
     for row, place in given.items():
         found[row] = np.where(np.arange(n_types) <= place, HAS, HAS_NOT)
     return found
-
-
-def _attributes_of_positives(db: sqlite3.Connection, pu: PUSet) -> dict[int, Mapping[str, Any]]:
-    """Return row -> attributes of the footprint, of damaged buildings; no other one is read."""
-    row_of = {pu.building_ids[row]: row for row in np.flatnonzero(pu.is_positive).tolist()}
-    rows = db.execute(
-        "SELECT building_id, attributes FROM footprints WHERE building_id IN (SELECT value FROM json_each(?)) ORDER BY fid",
-        (json.dumps(list(row_of)),),
-    )
-    return {row_of[building]: json.loads(text) for building, text in rows}
-
-
-def _of_attribute(db: sqlite3.Connection, pu: PUSet, field: str) -> _Given:
-    found = _attributes_of_positives(db, pu)
-    if not any(field in own for own in found.values()):
-        there = ", ".join(sorted({name for own in found.values() for name in own})) or "none"
-        raise TrainingError(
-            f"No clicked footprint has the attribute {field!r}; they have: {there}.",
-            f"Name one of them, or {ANSWERS} or {GRADES}.",
-            kind="types",
-        )
-    given = {row: (str(own[field]),) for row, own in found.items() if str(own.get(field) or "").strip()}
-    if not given:
-        raise TrainingError(
-            f"The attribute {field!r} is empty for all {len(found):,} damaged buildings that would be learned from.",
-            f"Name another one, or {ANSWERS} or {GRADES}, or train without types.",
-            kind="types",
-        )
-    names, notes = _most_frequent_first(given), tuple[str, ...]()
-    if empty := len(found) - len(given):
-        have = plural(empty, "damaged building has", "damaged buildings have")
-        notes = (f"{have} no value of the attribute {field}: nothing was learned of their damage types.",)
-    return _Given(names, _labels(pu, names, given, dict.fromkeys(given, names)), given, notes=notes)

@@ -217,8 +217,8 @@ def require_different_buildings(project: str, held: Held) -> None:
     raise FederationError(
         f"All damaged buildings of {project} would be of the class {printable(whole)!r}, those of {others} among them: the "
         "same buildings would teach several classes.",
-        "Say where its damage types come from, for each class: name --types-from, or choose it on the screen (answers, "
-        "grades, or an attribute); or let the project hold one damage type.",
+        "Say where its damage types come from, for each class: name --types-from, or choose it on the screen (answers "
+        "or grades); or let the project hold one damage type.",
         kind="class",
     )
 

@@ -194,16 +194,13 @@ def warp(images: Tensor, affines: Tensor, *, is_exact: bool = False) -> Tensor:
 
 
 @torch.no_grad()
-def augment(
-    images: Tensor, settings: AugmentSettings, generator: torch.Generator, drawn: tuple[int, slice] | None = None
-) -> Tensor:
+def augment(images: Tensor, settings: AugmentSettings, generator: torch.Generator) -> Tensor:
     """Make one augmented view of each chip, with its own draw; what lies outside a chip is its mirror image.
 
     Args:
         images: float [B, C, H, W], any device, 0..1 or 0..255. Brightness is a factor, so 0 must be black: standardise
             afterwards. Always computed in float32 or float64, also under autocast.
         generator: CPU generator, so that every device sees the same views.
-        drawn: for how many chips random numbers are drawn, and which of them are these images; all if None.
 
     Returns:
         float [B, C, H, W] on the same device, of the same type, channels last where the images are; without gradient.
@@ -213,16 +210,13 @@ def augment(
     """
     if images.ndim != 4:
         raise ShapeError(f"images must be [B, C, H, W]; got {tuple(images.shape)}.")
-    n, part = drawn or (len(images), slice(None))
     # Autocast would round the sampling positions to 8 bits: a quarter of a pixel at 64 px.
     with torch.autocast(images.device.type, enabled=False):
         views = images.float() if images.dtype in (torch.float16, torch.bfloat16) else images
-        views = warp(views, draw_affines(n, settings, generator)[part], is_exact=settings.is_exact)
+        views = warp(views, draw_affines(len(images), settings, generator), is_exact=settings.is_exact)
         if settings.color is not None:
-            colors = draw_colors(n, images.shape[1], settings.color, generator)
-            views = recolor(
-                views, *(each[part].to(views.device, views.dtype, non_blocking=views.is_cuda) for each in colors)
-            )
+            colors = draw_colors(len(images), images.shape[1], settings.color, generator)
+            views = recolor(views, *(each.to(views.device, views.dtype, non_blocking=views.is_cuda) for each in colors))
     is_channels_last = images.is_contiguous(memory_format=torch.channels_last) and not images.is_contiguous()
     layout = torch.channels_last if is_channels_last else torch.contiguous_format
     return views.to(images.dtype, memory_format=layout)

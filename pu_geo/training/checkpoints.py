@@ -29,12 +29,10 @@ class Checkpoints:
         folder: of one training; made where it is missing.
         seconds_between: states that come faster than this, after the start of a stage or after each other, are not all
             written; the last one of a stage always is. So a kill costs that long and one epoch at most.
-        ranks: each number of processes that trained what `newest` found or `offer` wrote, in any of the stages so far.
     """
 
     folder: Path
     seconds_between: float = SECONDS_BETWEEN
-    ranks: set[int] = field(default_factory=set, repr=False)
     _since: float = field(default_factory=time.monotonic, repr=False)
 
     def begin(self, stage: str) -> tuple[int, dict[str, Any]] | None:
@@ -42,25 +40,23 @@ class Checkpoints:
         self._since = time.monotonic()
         return self.newest(stage)
 
-    def offer(self, stage: str, epoch: int, state: Mapping[str, Any], *, is_last: bool, n_ranks: int = 1) -> None:
+    def offer(self, stage: str, epoch: int, state: Mapping[str, Any], *, is_last: bool) -> None:
         """Write the state after an epoch where it is due.
 
         Args:
             state: made of tensors, numbers, texts, lists and dicts alone; see `training.loop.snapshot`.
-            n_ranks: how many processes train.
 
         Raises:
             OSError: if the folder cannot be written; what was there before is still good.
         """
         if not is_last and time.monotonic() - self._since < self.seconds_between:
             return
-        self.ranks.add(n_ranks)
-        self._write(stage, {"epoch": epoch, "state": dict(state), "ranks": sorted(self.ranks)})
+        self._write(stage, {"epoch": epoch, "state": dict(state)})
         self._since = time.monotonic()
 
     def finish(self, stage: str, state: Mapping[str, Any]) -> None:
         """Write what the training came to as a stage of its own, and remove all other states: nothing goes on from them."""
-        self._write(stage, {"epoch": 0, "state": dict(state), "ranks": sorted(self.ranks or {1})})
+        self._write(stage, {"epoch": 0, "state": dict(state)})
         for path in self.folder.glob("*.pt"):
             if path != self._path(stage):
                 remove_path(path)
@@ -70,7 +66,6 @@ class Checkpoints:
         for path in (self._path(stage), self._path(stage, "previous")):
             found = _read(path)
             if found is not None:
-                self.ranks |= set(found["ranks"])
                 return int(found["epoch"]), found["state"]
         return None
 

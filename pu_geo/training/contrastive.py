@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from pu_geo.training.data import Ints, PUData, Strength, batches, sent
-from pu_geo.training.distributed import Ranks
 from pu_geo.training.loop import MicroBatcher, Training, stepped
 from pu_geo.training.optim import new_optimizer, warmup_schedule
 
@@ -63,34 +62,29 @@ def contrast(
         batch_size: chips a step, in two views each.
         stream: of the random numbers; this and the next one are used.
     """
-    device, ranks, pieces = training.run.device, training.run.ranks, MicroBatcher(training.run)
+    device, pieces = training.run.device, MicroBatcher(training.run)
     positive = torch.from_numpy(data.is_positive[rows]).to(device)
     for epoch in training.epochs():
         drawing = epoch.generator(stream + 1)
         with epoch:
             for numbers in batches(len(rows), batch_size, epoch.generator(stream)):
-                own = ranks.share(len(numbers))
-                views = data.inputs.draw(rows[numbers], VIEWS, drawing, device, own)
+                views = data.inputs.draw(rows[numbers], VIEWS, drawing, device)
                 gone = None
                 if data.is_missing is not None and getattr(learner.encoder, "takes_views", False):
-                    gone = torch.from_numpy(data.is_missing[:, rows[numbers][own]]).to(device)
+                    gone = torch.from_numpy(data.is_missing[:, rows[numbers]]).to(device)
                 chips = sent(torch.from_numpy(numbers), device)
-                epoch.add(_step(learner, pieces, ranks, views, positive[chips], loss_of, gone))
+                epoch.add(_step(learner, pieces, views, positive[chips], loss_of, gone))
 
 
 def _step(
-    learner: ContrastiveLearner, pieces: MicroBatcher, ranks: Ranks, views: list[Tensor], positive: Tensor,
-    loss_of: PairLoss, is_missing: Tensor | None,
+    learner: ContrastiveLearner, pieces: MicroBatcher, views: list[Tensor], positive: Tensor, loss_of: PairLoss,
+    is_missing: Tensor | None,
 ) -> dict[str, Tensor]:  # fmt: skip
-    """Move the weights once, for two views [B, ...] of B chips; `is_missing` [V, B] is for an encoder that takes it.
-
-    Views and `is_missing` are of this rank's share of the batch, `positive` of all of it.
-    """
+    """Move the weights once, for two views [B, ...] of B chips; `is_missing` [V, B] is for an encoder that takes it."""
 
     def losses_of(part: slice) -> dict[str, Tensor]:
         masks = () if is_missing is None else (is_missing[:, part],)
-        labels = positive[part]
-        z1, z2 = (ranks.gather(learner.head(learner.encoder(view[part], *masks)), len(labels)) for view in views)
-        return {"loss": loss_of(z1, z2, labels)}
+        z1, z2 = (learner.head(learner.encoder(view[part], *masks)) for view in views)
+        return {"loss": loss_of(z1, z2, positive[part])}
 
-    return stepped(learner, pieces, len(positive), losses_of, ranks)
+    return stepped(learner, pieces, len(positive), losses_of)

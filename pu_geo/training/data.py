@@ -69,16 +69,13 @@ class FeatureViews:
         return (int(self.views.shape[2]),)
 
     def draw(
-        self, rows: Ints, strengths: Sequence[Strength], generator: torch.Generator, device: torch.device,
-        part: slice = slice(None),
-    ) -> list[Tensor]:  # fmt: skip
+        self, rows: Ints, strengths: Sequence[Strength], generator: torch.Generator, device: torch.device
+    ) -> list[Tensor]:
         """Draw one view of each chip per strength; "weak" is any view, "strong" ones of a chip differ while views last.
 
         Args:
             rows: row numbers, int64 [B].
             strengths: one a view.
-            part: of which of these rows views are made; random numbers are drawn for all, so a chip's views do not depend on
-                it.
 
         Returns:
             One float32 [B, D] per strength.
@@ -94,7 +91,7 @@ class FeatureViews:
                 which = strong
                 step = torch.randint(1, max(n_views, 2), (len(rows),), generator=generator)
                 strong = (strong + step) % n_views
-            drawn = torch.from_numpy(np.asarray(self.views[which.numpy()[part], rows[part]]))
+            drawn = torch.from_numpy(np.asarray(self.views[which.numpy(), rows]))
             parts.append(sent(drawn, device).float())
         return parts
 
@@ -137,17 +134,16 @@ class ChipImages:
         return tuple(int(size) for size in self.chips.shape[1:])
 
     def draw(
-        self, rows: Ints, strengths: Sequence[Strength], generator: torch.Generator, device: torch.device,
-        part: slice = slice(None),
-    ) -> list[Tensor]:  # fmt: skip
+        self, rows: Ints, strengths: Sequence[Strength], generator: torch.Generator, device: torch.device
+    ) -> list[Tensor]:
         """Draw one view of each chip per strength; see `FeatureViews.draw`. Returns float32 [B, C, H, W] in 0..255, channels
         last.
         """
-        images, drawn = self._images(rows[part], device), (len(rows), part)
+        images = self._images(rows, device)
         views = (
             images
             if strength == "plain"
-            else augment.augment(images, _AUGMENTATIONS[self.augmentation, strength], generator, drawn)
+            else augment.augment(images, _AUGMENTATIONS[self.augmentation, strength], generator)
             for strength in strengths
         )
         return [view.contiguous(memory_format=torch.channels_last) for view in views]

@@ -16,10 +16,8 @@ from torch import Tensor, nn
 
 from pu_geo.errors import JobPaused, TrainingError
 from pu_geo.training.callbacks import Evaluator, memory_mb
-from pu_geo.training.distributed import ALONE, Ranks
 from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
-from pu_geo.wording import plural
 
 T = TypeVar("T")
 _OUT_OF_MEMORY = "Memory ran out"
@@ -193,22 +191,10 @@ class Training:
         if found is not None:
             done, self._good = found
             restore(self.learner, self._good)
-            self._warn_of_other_ranks()
         for number in range(done + 1, self.n_epochs + 1):
             yield Epoch(self, number)
             if self._stopped:
                 return
-
-    def _warn_of_other_ranks(self) -> None:
-        """Warn where other numbers of processes had a part, also where a training between went on with as many as now."""
-        others = sorted(self.run.checkpoints.ranks - {self.run.ranks.n}) if self.run.checkpoints else []
-        now, before = plural(self.run.ranks.n, "process", "processes"), " and ".join(map(str, others))
-        words = (
-            f"This training went on with {now} after {before}. They add numbers in another order, so its result is not "
-            "equal to the bit to that of a training without a stop."
-        )
-        if others and words not in self.run.warnings:
-            self.run.warnings.append(words)
 
     def finish(self, epoch: Epoch) -> None:
         """Keep the state after a good epoch, evaluate the model where that is due, and report.
@@ -229,12 +215,10 @@ class Training:
             "memory_mb": memory_mb(self.run.device),
         }
         self.run.report({**report, **self._evaluator.after(epoch.number, report)})
-        is_paused = bool(self.run.ranks.agree(self.run.is_paused()))
-        if (
-            self.run.checkpoints and self.run.ranks.is_first
-        ):  # after the report: killed between the two, an epoch is reported twice rather than never
+        is_paused = self.run.is_paused()
+        if self.run.checkpoints:  # after the report: killed between the two, an epoch is reported twice rather than never
             must_keep = is_paused or epoch.number == self.n_epochs
-            self.run.checkpoints.offer(self.stage, epoch.number, self._good, is_last=must_keep, n_ranks=self.run.ranks.n)
+            self.run.checkpoints.offer(self.stage, epoch.number, self._good, is_last=must_keep)
         if is_paused:
             raise JobPaused
 
@@ -259,9 +243,6 @@ class MicroBatcher:
 
     Gradients of the pieces add up to that of the batch where a loss is a mean over chips. Losses over pairs of chips then
     get fewer pairs, and BatchNorm fewer chips: a training that had to cut is a slightly different one, and warns of it.
-
-    With several ranks a batch is never cut, as each piece would have to be gathered from all: the one piece is the whole
-    batch of what all ranks know, and this rank's share of its views.
     """
 
     def __init__(self, run: Run) -> None:
@@ -279,7 +260,7 @@ class MicroBatcher:
             What `work` returned, one a piece.
 
         Raises:
-            TrainingError: if not even pieces of 2 chips fit; with several ranks, if its share of a batch does not fit.
+            TrainingError: if not even pieces of 2 chips fit.
         """
         while True:
             begin()
@@ -300,13 +281,6 @@ class MicroBatcher:
             yield slice(start, end)
 
     def _cut_finer(self, n_chips: int) -> None:
-        if self._run.ranks.n > 1:
-            raise TrainingError(
-                f"A device has too little memory for its share of a batch of {n_chips} chips, which {self._run.ranks.n} "
-                "share.",
-                "Choose a smaller batch_size or backbone, or more devices.",
-                kind="memory",
-            )
         if n_chips // (2 * self.n) < 2:
             raise TrainingError(
                 f"The device has too little memory even for {n_chips // self.n} chips at once.",
@@ -323,8 +297,8 @@ class MicroBatcher:
 
 
 def stepped(
-    learner: Any, pieces: MicroBatcher, n_chips: int, losses_of: Callable[[slice], dict[str, Tensor]], ranks: Ranks = ALONE,
-    *, begin: Callable[[], None] = lambda: None, grad_clip: float = 0.0,
+    learner: Any, pieces: MicroBatcher, n_chips: int, losses_of: Callable[[slice], dict[str, Tensor]], *,
+    begin: Callable[[], None] = lambda: None, grad_clip: float = 0.0,
 ) -> dict[str, Tensor]:  # fmt: skip
     """Move the weights of a learner, and its schedule, once.
 
@@ -349,7 +323,6 @@ def stepped(
         return {name: share * each.detach() for name, each in values.items()}
 
     found = pieces.each(n_chips, begun, work)
-    ranks.sum_gradients(learner.network)
     if grad_clip:
         nn.utils.clip_grad_norm_(learner.network.parameters(), grad_clip)
     learner.optimizer.step()

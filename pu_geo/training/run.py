@@ -10,7 +10,6 @@ import torch
 from pu_geo.errors import JobCancelled
 from pu_geo.training.callbacks import Evaluate
 from pu_geo.training.checkpoints import Checkpoints
-from pu_geo.training.distributed import Ranks
 
 
 def best_device() -> torch.device:
@@ -32,8 +31,7 @@ class Run:
         is_paused: asked once an epoch; a training that is paused keeps its state and stops.
         warnings: sentences for the person who trains, added as they come up.
         evaluate: called with the model as it is now after some epochs; what it returns goes into their reports. None: never.
-        ranks: the processes that train together; this one alone by default.
-        n_chips_trained: chips that were trained on so far, each as often as it was, by all ranks.
+        n_chips_trained: chips that were trained on so far, each as often as it was.
     """
 
     device: torch.device = field(default_factory=best_device)
@@ -44,7 +42,6 @@ class Run:
     warnings: list[str] = field(default_factory=list)
     checkpoints: Checkpoints | None = None
     evaluate: Evaluate | None = None
-    ranks: Ranks = field(default_factory=Ranks)
     n_chips_trained: int = field(default=0, repr=False)
 
     def generator(self, stream: int = 0, epoch: int = 0) -> torch.Generator:

@@ -6,7 +6,6 @@ import geopandas
 import pytest
 import shapely
 from cli_parts import CommandLine
-from small_parts import unheld_job
 
 from pu_geo.store import aoi, store
 from pu_geo.store.layout import Layout
@@ -46,9 +45,3 @@ def test_no_job_is_there_for_a_cluster_that_is_none(words: tuple[str, ...], proj
     assert problem == "'four' names no cluster."
     assert "local:4" in hint
     assert not list(project.jobs.glob("*/spec.json"))
-
-
-def test_devices_where_they_do_not_belong_are_refused(project: Layout, run: CommandLine) -> None:
-    assert "--devices is for `jobs resume` alone" in run.refused("jobs", project.folder, "retry", "x", "--devices", "2")
-    job = unheld_job(project, "rank", {})
-    assert "is no training" in run.refused("jobs", project.folder, "resume", job.name, "--devices", "2")

@@ -180,37 +180,20 @@ def test_a_grade_that_was_renamed_keeps_its_answers_on_older_runs(tmp_path: Path
     assert codes(gone, scratched) == [[1, -1], [1, -1]], "a grade off the scale is not known"
 
 
-def test_an_attribute_that_taught_the_run_rules_out_the_others_and_is_not_called_an_answer(tmp_path: Path) -> None:
-    layout = typed_project(tmp_path, types_from="kind")
-    named = CLICKED[:15]
-    attribute_of(
-        layout, {f"b{row}": "roof" if k < 12 else TYPES[1] for k, row in enumerate(named)} | {f"b{CLICKED[15]}": "other"}
-    )
-    click(layout, *(f"b{row}" for row in CLICKED[:16]))
-    asked = ["b1", *(f"b{CLICKED[k]}" for k in (0, 12, 15))]
-    codes = damage_types.answers_of(layout, facts_of(layout, TYPED), asked)
-    assert codes.tolist() == [[-1, -1], [1, 0], [0, 1], [-1, -1]]
-    found = on_map(layout, TYPED, LIMIT)
-    roof, wet = found.types
-    assert (roof.n_named, roof.n_typed, wet.n_named, wet.threshold) == (12, 15, 3, None)
-    assert "attribute 'kind'" in found.rule
-    (gap, _) = damage_types.gaps(damage_map.of_run(layout, TYPED, LIMIT).type_facts)
-    assert not [words for words in (roof.words, wet.words, gap) if "answer" in words]
-
-
 # Audits
 
 
-def attribute_of(layout: Layout, kind_of: dict[str, str]) -> None:
-    with store.connect(layout) as db:
-        rows = [(kind, building) for building, kind in kind_of.items()]
-        db.executemany("UPDATE footprints SET attributes = json_object('kind', ?) WHERE building_id = ?", rows)
-
-
 def test_the_audit_of_a_type_holds_the_truth_and_answers_without_a_word_widen_its_interval(tmp_path: Path) -> None:
-    layout = typed_project(tmp_path, types_from="kind")
+    layout = typed_project(tmp_path)
     has_roof = HAS[:, 0]
-    attribute_of(layout, {f"b{row}": "roof" if has_roof[row] else TYPES[1] for row in DAMAGED})
+
+    def name_types(rows: list[int]) -> None:
+        """Answer anew with types, as part of the audit where the answer before was."""
+        events = store.call(layout, labels.current)
+        for row in rows:
+            shown = {"shown": "audit", "inclusion": event.inclusion} if (event := events.get(f"b{row}")) else {}
+            click(layout, f"b{row}", **{"damage_types" if has_roof[row] else "absent_types": ["roof"]}, **shown)
+
     damage_types.choose_threshold(layout, TYPED, "roof", 0.4)
     damage = np.asarray(runs.array(layout, TYPED, "scores")).round(4)[2:]
     roof = runs.written(np.asarray(runs.array(layout, TYPED, "type_scores")))[2:, 0]
@@ -220,10 +203,15 @@ def test_the_audit_of_a_type_holds_the_truth_and_answers_without_a_word_widen_it
     assert wrong
     assert missed
     before = [*missed, *wrong]  # on the map as people answered them, whatever their scores
-    click(layout, *(f"b{row}" for row in missed))
+    name_types(missed)
     click(layout, *(f"b{row}" for row in wrong), label="not_damaged")
     n_checks = N - 2 - len(before) - 200
     answer_audit(layout, n_checks, run_id=TYPED)
+    heard = [int(building[1:]) for building, event in store.call(layout, labels.current).items() if event.shown == "audit"]
+    heard = [row for row in heard if TRUTH[row]]
+    name_types([row for row in heard if row % 3])
+    silent = audits(layout)["roof"]
+    name_types([row for row in heard if row % 3 == 0])
     judged = audits(layout)["roof"]
     is_open = np.array([f"b{row}" not in current_labels(layout) for row in range(2, N)])
     flagged = above & is_open
@@ -232,8 +220,6 @@ def test_the_audit_of_a_type_holds_the_truth_and_answers_without_a_word_widen_it
     assert (judged.n_checks, judged.n_silent) == (n_checks, 0)
     assert "found roof" in judged.recall.words or "found roof" in judged.precision.words
     assert json.loads(json.dumps(damage_map.of_run(layout, TYPED, LIMIT).type_facts))[0]["audit"]["n_silent"] == 0
-    attribute_of(layout, {f"b{row}": "" for row in DAMAGED if row % 3 == 0 and row not in before})
-    silent = audits(layout)["roof"]
     assert silent.n_checks == judged.n_checks - silent.n_silent < judged.n_checks
     assert "nothing of it" in silent.words
     for was, now in ((judged.precision, silent.precision), (judged.recall, silent.recall)):

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from sqlite3 import Connection
 from typing import Any
 
 import numpy as np
@@ -73,28 +72,6 @@ def test_a_method_of_one_kind_each_gets_the_rarest(typed: Layout) -> None:
 def test_without_types_a_method_gets_what_it_always_got(typed: Layout) -> None:
     data = read_inputs(typed).data(typed, settings_for("herocon", "quick"))
     assert (data.type_labels, data.type_names, data.class_names) == (None, (), ("not damaged", "damaged"))
-    by_attribute = data_of(typed, "herocon", "name")
-    assert by_attribute.type_labels is not None
-    assert by_attribute.type_labels[:6].tolist() == np.eye(6).tolist()
-    assert by_attribute.type_names == by_attribute.class_names[1:]
-    assert len(by_attribute.class_names) == 7
-
-
-def test_of_an_empty_attribute_nobody_said_a_type(typed: Layout) -> None:
-    def fill(db: Connection) -> None:
-        for fid, value in enumerate(["roof", "flooded", "roof", "", None, "flooded"], 1):
-            db.execute("UPDATE footprints SET attributes = ? WHERE fid = ?", (json.dumps({"kind": value}), fid))
-        db.commit()
-
-    store.call(typed, fill)
-    data = data_of(typed, "herocon", "kind")
-    assert data.type_labels is not None
-    assert data.type_names == ("flooded", "roof")
-    assert data.type_labels[:6].tolist() == [[0, 1], [1, 0], [0, 1], [-1, -1], [-1, -1], [1, 0]]
-    inputs = read_inputs(typed).with_types(typed, "kind", catalog.card("herocon"))
-    assert any(words.startswith("2 damaged buildings have no value of the attribute kind") for words in inputs.warnings)
-    named = [data_of(typed, "ncl", "kind").classes[row] for row in (3, 4)]
-    assert named[0] == named[1] > 0  # methods that take one kind of each building make them one of their own
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 import torch
 from model_parts import N_VIEWS, SIDE_PX, N, TrainedOnce, array_of, exported, job_of, parts, trained, with_chips
 from safetensors.numpy import load, save
-from small_parts import facts_of, in_tiers, small_project
+from small_parts import click, facts_of, in_tiers, small_project
 
 from pu_geo.errors import ModelError, ProjectError
 from pu_geo.methods import catalog
@@ -142,25 +142,27 @@ def test_scores_of_damage_types_are_kept_and_a_model_gives_them_elsewhere(
     chipped: Layout, other: Layout, tmp_path: Path
 ) -> None:
     few = {"epochs": "2", "max_steps": "4"}
+    click(chipped, "b0", "b1", damage_types=["roof"])
+    click(chipped, "b2", "b3", damage_types=["mud"])
     job = job_of(chipped, "typed")
-    run_id = str(train_task.train(job, method="herocon", preset="quick", overrides=few, types_from="name")["run_id"])
+    run_id = str(train_task.train(job, method="herocon", preset="quick", overrides=few, types_from="answers")["run_id"])
     facts = facts_of(chipped, run_id)
     found = runs.type_scores(chipped, facts)
     assert found is not None
-    assert facts.types == found[0] == tuple(sorted(f"House {i}" for i in range(6)))  # equally frequent ones by name
-    assert (facts.types_from, facts.is_ordinal) == ("name", False)
-    assert (found[1].shape, found[1].dtype) == ((20, 6), np.float32)
+    assert facts.types == found[0] == ("mud", "roof")  # equally frequent ones by name
+    assert (facts.types_from, facts.is_ordinal) == ("answers", False)
+    assert (found[1].shape, found[1].dtype) == ((20, 2), np.float32)
     assert ((found[1] >= 0) & (found[1] <= 1)).all()
     path = exported(chipped, run_id, tmp_path / "m.zip")
     with_chips(other)
     applied = facts_of(other, str(apply_model(job_of(other, "apply"), path=path)["run_id"]))
     again = runs.type_scores(other, applied)
     assert again is not None
-    assert (again[0], applied.types_from, applied.is_ordinal) == (found[0], "name", False)
+    assert (again[0], applied.types_from, applied.is_ordinal) == (found[0], "answers", False)
     np.testing.assert_array_equal(again[1], found[1])
     stored = chipped.run(run_id) / "type_scores.npy"
-    np.save(stored, np.load(stored)[:, :5])
-    with pytest.raises(ProjectError, match=r"type_scores.npy .* holds \[20, 5\] scores; 20 buildings and 6 damage types"):
+    np.save(stored, np.load(stored)[:, :1])
+    with pytest.raises(ProjectError, match=r"type_scores.npy .* holds \[20, 1\] scores; 20 buildings and 2 damage types"):
         runs.type_scores(chipped, facts)
 
 

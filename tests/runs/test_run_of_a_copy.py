@@ -27,7 +27,6 @@ QUICK = {"preset": "quick", "seed": 5}
 FEW = {"epochs": "2", "max_steps": "4", "batch_size": "10"}
 WAYS: dict[str, dict[str, Any]] = {
     "chips": {"method": "ncpu", "overrides": {**FEW, "backbone": "small", "precision": "bf16"}},
-    "types": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "name"},
     "several types": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "answers"},
     "grades": {"method": "herocon", "overrides": {"epochs": "2", "max_steps": "4"}, "types_from": "grades"},
     "recommended": {"method": catalog.DEFAULT_METHOD, "overrides": {"neighbors": "off"}},  # with: see test_place.py

@@ -1,23 +1,20 @@
 """What the Train screen asks for: held-out clicks, types, the start of a training; and models that are handed on."""
 
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from model_parts import parts, trained, with_chips
-from small_parts import add_chips, click, facts_of, job_of, small_project, unheld_job
+from small_parts import add_chips, click, facts_of, job_of, small_project
 
 from pu_geo import jobs
-from pu_geo.errors import JobError, ModelError, PuGeoError, TrainingError
+from pu_geo.errors import ModelError, PuGeoError, TrainingError
 from pu_geo.methods import catalog
 from pu_geo.runs import models, training
 from pu_geo.runs import train_job as train_task
 from pu_geo.runs.actions import ApplyModel, Train
 from pu_geo.runs.training import TrainingRequest
-from pu_geo.store import events
 from pu_geo.store.layout import Layout
 from pu_geo.training import model_files
 
@@ -69,53 +66,22 @@ def test_a_job_keeps_the_request_as_plain_values(clicked: Layout, started: list[
     asked = [args for _, args in started]
     assert asked[0] == {
         "method": "ncpu", "preset": "quick", "seed": 7, "overrides": {"epochs": "3"}, "types_from": None, "hold_out": 3,
-        "feature_set": "", "devices": 1,
+        "feature_set": "",
     }  # fmt: skip
     assert asked[1]["hold_out"] == 0
     assert Train(**json.loads(json.dumps(asked[0]))) == request
 
 
-def test_types_come_from_answers_grades_and_attributes_of_damaged_buildings(clicked: Layout) -> None:
+def test_types_come_from_answers_and_grades_of_damaged_buildings(clicked: Layout) -> None:
     found = [(one.name, one.is_enough) for one in training.type_sources(clicked)]
-    assert found[:2] == [("answers", False), ("grades", False)]
+    assert found == [("answers", False), ("grades", False)]
     with pytest.raises(TrainingError, match="none so far"):
         training.require(clicked, TrainingRequest("herocon", "quick", types_from="answers"))
-    with pytest.raises(TrainingError, match=r"no clicked|attribute 'roof' with words in it; they have: damage, name"):
-        training.require(clicked, TrainingRequest("herocon", "quick", types_from="roof"))
+    with pytest.raises(TrainingError, match="types_from is 'roof'; it must be one of answers, grades"):
+        TrainingRequest("herocon", "quick", types_from="roof")
     click(clicked, "b0", "b1", damage_types=["roof"], absent_types=["mud"])
     training.require(clicked, TrainingRequest("herocon", "quick", types_from="answers"))
     assert training.types_given(clicked) == "roof 2 yes; mud 0 yes, 2 no"
-    sources = {one.name: one for one in training.type_sources(clicked)}
-    assert sources["damage"].counts == "no-damage 6; destroyed 2"
-    assert (sources["answers"].is_given, sources["damage"].is_given) == (True, False)
-
-
-def test_a_training_goes_on_with_another_number_of_devices_that_its_method_takes(
-    project: Layout, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What it was asked for otherwise stays; nothing is written where it is refused."""
-    monkeypatch.setattr(sys.modules["pu_geo.jobs.start"], "launch", lambda folder, lock: os.close(lock))
-    folders = {}
-    for method in ("ncpu", "linear"):
-        request = TrainingRequest(
-            method,
-            "quick",
-            seed=3,
-            overrides={"epochs": 5} if method == "ncpu" else {},
-            devices=2 if method == "ncpu" else 1,
-        )
-        folders[method] = unheld_job(project, "train", request.as_args())
-        events.append(folders[method], "failed", {"problem": "No memory.", "hint": "Get some."})
-    before = json.loads((folders["ncpu"] / "spec.json").read_text())
-    training.resume_on(project, folders["ncpu"].name, 4)
-    after = json.loads((folders["ncpu"] / "spec.json").read_text())
-    assert after["args"] == {**before["args"], "devices": 4}
-    with pytest.raises(TrainingError, match="trains on one device; 2 were asked for"):
-        training.resume_on(project, folders["linear"].name, 2)
-    assert json.loads((folders["linear"] / "spec.json").read_text())["args"]["devices"] == 1
-    other = unheld_job(project, "rank", {})
-    with pytest.raises(JobError, match="no training"):
-        training.resume_on(project, other.name, 2)
 
 
 @pytest.fixture(scope="module")

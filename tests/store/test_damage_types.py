@@ -1,4 +1,4 @@
-"""Grades of buildings and their scale; types of damage that a run may learn from answers, grades or an attribute."""
+"""Grades of buildings and their scale; types of damage that a run may learn from answers or grades."""
 
 from dataclasses import replace
 
@@ -105,23 +105,11 @@ def test_a_grade_off_the_scale_counts_as_none_but_for_who_began_with_it(project:
     assert then.names == ("at least Minor", "at least Major", "at least Destroyed")
 
 
-def test_without_any_type_grade_or_attribute_nothing_is_learned(project: Layout) -> None:
+def test_without_any_type_or_grade_nothing_is_learned(project: Layout) -> None:
     click(project, "b0", "b1")
-    for source, words in (("answers", "No damage type"), ("grades", "No grade"), ("fcode", "they have: damage, name")):
+    for source, words in (("answers", "No damage type"), ("grades", "No grade"), ("fcode", "cannot come from 'fcode'")):
         with pytest.raises(TrainingError, match=words):
             read(project, source)
-
-
-def test_an_attribute_of_the_footprints_is_one_type_of_each(project: Layout) -> None:
-    click(project, "b0", "b1", "b2", "b4")  # every fourth is destroyed
-    click(project, "b6", label="not_damaged")
-    with store.connect(project) as db:
-        db.execute("UPDATE footprints SET attributes = json_remove(attributes, '$.damage') WHERE building_id = 'b2'")
-    found = read(project, "damage")
-    assert (found.names, found.is_ordinal) == (("destroyed", "no-damage"), False)
-    assert rows(found, 0, 1, 2, 3, 4, 6) == [[1, 0], [0, 1], [-1, -1], [-1, -1], [1, 0], [0, 0]]
-    assert found.kinds == {0: "destroyed", 1: "no-damage", 4: "destroyed"}
-    assert found.notes[0].startswith("1 damaged building has no value of the attribute damage")
 
 
 def test_counts_name_every_type_and_count_the_damaged_alone(project: Layout) -> None:
@@ -133,8 +121,6 @@ def test_counts_name_every_type_and_count_the_damaged_alone(project: Layout) -> 
     assert found["answers"] == [Tally("roof", 2, 1), Tally("tarp", 1, 0), Tally("tent", 0, 2)]
     grade_counts = {"at least Minor": (3, 0), "at least Major": (1, 2), "at least Destroyed": (0, 3)}
     assert found["grades"] == [Tally(name, *counts) for name, counts in grade_counts.items()]
-    assert found["name"] == [Tally(f"House {i}", 1, 0) for i in range(3)], "an attribute of the footprints"
-    assert found["damage"] == [Tally("no-damage", 2, 0), Tally("destroyed", 1, 0)]
 
 
 def test_the_rarest_type_of_each_keeps_the_rare_ones_and_no_type_below_the_fewest() -> None:

@@ -34,22 +34,6 @@ def test_the_newest_state_comes_back(tmp_path: Path) -> None:
     assert checkpoints.newest("pretraining") is None
 
 
-def test_each_number_of_processes_is_kept_from_stage_to_stage_and_to_the_end(tmp_path: Path) -> None:
-    assert kept(tmp_path, 1.0).ranks == {1}
-    for stage, n_ranks, expected in (("training", 2, {1, 2}), ("refining", 2, {1, 2}), ("refining", 4, {1, 2, 4})):
-        checkpoints = Checkpoints(tmp_path, 0.0)
-        checkpoints.begin("training")
-        checkpoints.begin("refining")
-        checkpoints.offer(stage, 1, state(1.0), is_last=True, n_ranks=n_ranks)
-        again = Checkpoints(tmp_path)
-        again.newest(stage)
-        assert again.ranks == expected
-    checkpoints.finish("done", state(2.0))
-    again = Checkpoints(tmp_path)
-    again.newest("done")
-    assert again.ranks == {1, 2, 4}
-
-
 DAMAGES: dict[str, Callable[[bytes], bytes]] = {
     "cut": lambda content: content[:-20], "digest": lambda content: bytes(32) + content[32:], "empty": lambda _: b"",
     "bit": lambda content: content[:1000] + bytes([content[1000] ^ 1]) + content[1001:],

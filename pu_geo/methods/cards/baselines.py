@@ -139,7 +139,7 @@ _NNPU = "Kiryo et al., Positive-Unlabeled Learning with Non-Negative Risk Estima
 _NCPU = "Zhao et al., Noisy-Pair Robust Representation Alignment for Positive-Unlabeled Learning, Table 3"
 _PAIRED = "and pulls together the embeddings of chips that it takes for one class, as NcPU does."
 
-_card = partial(MethodCard, min_positives=5, entry="pu_geo.methods.baselines:fit", group="baseline", takes_devices=True)
+_card = partial(MethodCard, min_positives=5, entry="pu_geo.methods.baselines:fit", group="baseline")
 
 CARDS = (
     _card(
@@ -157,7 +157,6 @@ CARDS = (
         settings=LinearSettings,
         presets={"quick": {}},
         entry="pu_geo.methods.linear:fit",
-        takes_devices=False,
         score_type="linear",
     ),
     _card(

@@ -81,7 +81,6 @@ CARD = MethodCard(
         },
     },
     entry="pu_geo.methods.herocon:fit",
-    takes_devices=True,
     estimator="HeroCon",
     group="types",
     uses_types=True,

@@ -76,6 +76,5 @@ CARD = MethodCard(
         },
     },
     entry="pu_geo.methods.ncpu:fit",
-    takes_devices=True,
     estimator="NcPU",
 )

@@ -84,7 +84,6 @@ CARD = MethodCard(
         },
     },
     entry="pu_geo.methods.pucl:fit",
-    takes_devices=True,
     estimator="PUCL",
     min_views=2,
 )

@@ -440,7 +440,7 @@ def _own_fields(own: Sequence[OwnClass], types: Sequence[str], *, key: str, give
 def _source_field(own: Sequence[OwnClass], name: str, key: str) -> str | None:
     """Draw the choice of where the buildings of a type come from, where there are several; return it."""
     fitting = [one for one in own if one.name in ("", name)]
-    fitting.sort(key=lambda one: one.types_from != ANSWERS)  # then all damaged buildings, grades, attributes
+    fitting.sort(key=lambda one: one.types_from != ANSWERS)  # then all damaged buildings, grades
     counts = {one.types_from: one.n for one in fitting}
     source = next(iter(counts))
     if len(counts) > 1:

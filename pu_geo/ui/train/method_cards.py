@@ -69,7 +69,7 @@ def _card(
         _time(card.name, given["preset"], data.n_chips)
     if card.uses_types:
         chosen = next((one.title for one in sources if one.name == given["types_from"]), None)
-        if chosen or any(one.is_given and one.is_enough for one in sources):
+        if chosen or any(one.is_enough for one in sources):
             st.caption(texts.TYPE_CHOSEN.format(source=frame.plain(chosen)) if chosen else texts.TYPE_UNUSED)
     reason = training.why_not(layout, card.name, given["hold_out"])
     if reason:
@@ -110,15 +110,10 @@ def _form(card: training.MethodCard, data: DataSummary, known: FeatureSets, sour
         feature_set, types_from = _features_field(card, preset, known), None
         if card.uses_types:
             types_from = _types_field(card, sources)
-        devices = 1
-        if card.takes_devices:
-            devices = st.columns(_COLUMNS_OF_SETTINGS, gap="small")[0].number_input(
-                texts.DEVICES, 1, training.MOST_DEVICES, 1, key=f"devices-{card.name}", help=texts.DEVICES_HELP
-            )
         changed = _settings(card, preset)
     return {
         "method": card.name, "preset": preset, "seed": int(seed), "overrides": changed, "types_from": types_from,
-        "hold_out": hold_out, "feature_set": feature_set, "devices": int(devices),
+        "hold_out": hold_out, "feature_set": feature_set,
     }  # fmt: skip
 
 

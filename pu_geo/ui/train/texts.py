@@ -69,19 +69,13 @@ FIGURES_HELP = (
 TYPE = "Damage types"
 TYPE_PLACEHOLDER = "none: damaged or not"
 TYPE_HELP = (
-    "Where they come from: types given on the Annotate page, grades, or an attribute of the footprints, read for your "
-    "damaged buildings alone. A type that one building alone has is not learned."
+    "Where they come from: types given on the Annotate page, or grades, of your damaged buildings alone. A type that one "
+    "building alone has is not learned."
 )
 TYPE_CHOSEN = "Damage types: {source}"
 TYPE_UNUSED = "Types or grades were given on Annotate; to learn them, choose them in the settings."
 TYPE_NONE = "Nobody gave any so far. Give them on the Annotate page, to damaged buildings."
 HOLD_OUT = "Held-out clicks"
-DEVICES = "Devices"
-DEVICES_HELP = (
-    "GPUs of this machine that train together; without a GPU, as many processes. 1 is right unless the machine has "
-    "several GPUs. "
-    "At most as many train as the machine has GPUs, or cores if it has no GPU; the run warns where more were asked for."
-)
 HOLD_OUT_HELP = (
     "Damaged buildings that this training does not learn from. They measure how much damage it finds by itself; it takes 10 "
     "to judge. Below 50 damaged buildings each one teaches more than it judges, so none is proposed."
@@ -362,7 +356,7 @@ JOIN_BUTTON = "Join"
 def class_source(name: str | None, n: int) -> str:
     """Return where the buildings of a class come from, for a list."""
     words = {None: "All damaged buildings", "answers": "Types given on Annotate", "grades": "Grades"}
-    return f"{words.get(name, f'Attribute of the footprints: {name}')} ({n:,})"
+    return f"{words[name]} ({n:,})"
 
 
 SIMULATE_NOTE = "Tries out what a federation would bring: projects on this machine train together, and nothing is sent."

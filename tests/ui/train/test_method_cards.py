@@ -27,14 +27,13 @@ def test_a_training_is_asked_for_as_its_card_was_filled_in(tmp_path: Path, start
     held_out.set_value(3)
     app.selectbox(key="preset-ncpu").set_value("quick")
     app.number_input(key="seed-ncpu").set_value(7)
-    app.number_input(key="devices-ncpu").set_value(2)
     checked(app.run())
     app.selectbox(key="features-ncpu-rcf").set_value(BETTER)
     checked(app.text_input(key="set-ncpu-quick-epochs").set_value("5").run())
     press(app, "start-ncpu")
     assert started[0] == ("train", {**started[0][1], "method": "propagation", "overrides": {}, "feature_set": ""})  # type: ignore[index]
     assert started[1:] == [
-        ("train", {"method": "ncpu", "preset": "quick", "seed": 7, "overrides": {"epochs": "5"}, "types_from": None, "hold_out": 3, "feature_set": BETTER, "devices": 2}),
+        ("train", {"method": "ncpu", "preset": "quick", "seed": 7, "overrides": {"epochs": "5"}, "types_from": None, "hold_out": 3, "feature_set": BETTER}),
     ]  # fmt: skip
 
 
