@@ -25,7 +25,7 @@ from pu_geo.runs.inputs_job import RunInputs, read_inputs, read_to_train, unlabe
 from pu_geo.runs.model_card_job import write_model
 from pu_geo.runs.monitor_job import TrainingMonitor, curve_of
 from pu_geo.runs.torchrun_job import n_devices, train_on
-from pu_geo.store import runs, store, training_times
+from pu_geo.store import population, runs, store, training_times
 from pu_geo.store.contents import chip_facts
 from pu_geo.store.job import Job
 from pu_geo.store.layout import RCF, read_json, write_json
@@ -208,9 +208,12 @@ def finish(
             )  # fmt: skip
         alarms = (alarm.words for alarm in collapse.alarms(indicators))
         grades = {} if inputs.types is None else dict(zip(inputs.types.names, inputs.types.grades, strict=False))
+        silent = ""
         if facts.from_model is None and not facts.without_answers:  # one from elsewhere rests on no answer of here
             found = assessability.groups_without_answers(chips, pu.is_positive, pu.is_not_damaged, is_flagged)
             facts = replace(facts, without_answers=found)
+            sites = store.call(layout, population.sites, pu.building_ids)
+            silent = sites.silent_words(inputs.learned_as_positive | pu.is_not_damaged)
         facts = replace(
             facts,
             run_id=_run_id(job, facts.method),
@@ -218,7 +221,7 @@ def finish(
             seconds=round(time.monotonic() - began, 2),
             threshold=threshold,
             start_k=None if facts.start_k is None else int((is_flagged & inputs.is_unlabeled).sum()) or None,
-            warnings=tuple(dict.fromkeys((*facts.warnings, *inputs.warnings, *alarms))),
+            warnings=tuple(dict.fromkeys((*facts.warnings, *inputs.warnings, *alarms, *filter(None, [silent])))),
             versions={name: metadata.version(name) for name in ("torch", "numpy")},
             judgement=None if indicators.judgement is None else indicators.judgement.as_mapping(),
             type_grades=tuple(grades[name] for name in facts.types) if grades else (),
