@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pu_geo import jobs, wording
+from pu_geo.answers import ranking
 from pu_geo.cli import federation
 from pu_geo.cli.drawn import draw, with_options
 from pu_geo.cli.run import Json, Project, RunId, Screen, absolute, in_brackets, in_json, repeated, run_job, show

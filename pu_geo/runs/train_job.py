@@ -212,6 +212,7 @@ def finish(
         if facts.from_model is None and not facts.without_answers:  # one from elsewhere rests on no answer of here
             found = assessability.groups_without_answers(chips, pu.is_positive, pu.is_not_damaged, is_flagged)
             facts = replace(facts, without_answers=found)
+        if facts.from_model is None:
             sites = store.call(layout, population.sites, pu.building_ids)
             silent = sites.silent_words(inputs.learned_as_positive | pu.is_not_damaged)
         facts = replace(

@@ -40,7 +40,7 @@ from pu_geo.analysis.audit.bounds import (
     why_not_enough,
 )
 from pu_geo.analysis.audit.bounds import UNDAMAGED as UNDAMAGED
-from pu_geo.analysis.audit.progress import FEWEST_CHECKS, Audit, Rows, n_counted, start_audit
+from pu_geo.analysis.audit.progress import FEWEST_CHECKS, LEAST_OF_EACH, Audit, Rows, n_counted, start_audit
 
 Scores = NDArray[np.floating]
 
@@ -78,8 +78,13 @@ class Choice:
     words: str
 
 
-def design(scores: Scores, is_known: Bools, *, n: int, seed: int, cuts: tuple[float, ...] = CUTS) -> Audit:
+def design(
+    scores: Scores, is_known: Bools, *, n: int, seed: int, cuts: tuple[float, ...] = CUTS, sites: Rows | None = None
+) -> Audit:
     """Draw the audit of a map: strata denser at the top, checks by the root of their sizes.
+
+    Of an event with several sites, strata are those of each site, see `start_audit`, cut by score as far as the first two
+    checks of all strata take no more than half of n; else sites alone are strata.
 
     Args:
         scores: float [N], finite where not known.
@@ -87,6 +92,7 @@ def design(scores: Scores, is_known: Bools, *, n: int, seed: int, cuts: tuple[fl
         n: checks; all buildings that are not known where there are fewer. Add checks later with a larger `n_drawn`.
         seed: of the permutations.
         cuts: rising shares from the top.
+        sites: int64 [N], number of the site of each; None where all are of one.
 
     Raises:
         ValueError: if n < 0, or a building that is not known has no finite score.
@@ -94,7 +100,10 @@ def design(scores: Scores, is_known: Bools, *, n: int, seed: int, cuts: tuple[fl
     _check_scores(scores, ~is_known)
     if n < 0:
         raise ValueError(f"an audit has 0 or more checks; got n = {n}.")
-    audit = start_audit(scores, is_known, seed=seed, cuts=cuts)
+    audit = start_audit(scores, is_known, seed=seed, cuts=cuts, sites=sites)
+    while sites is not None and cuts and n < 2 * LEAST_OF_EACH * len(audit.low):
+        cuts = cuts[1:]
+        audit = start_audit(scores, is_known, seed=seed, cuts=cuts, sites=sites)
     return replace(audit, n_drawn=min(n, len(audit.rows)))
 
 
@@ -191,14 +200,25 @@ def estimate_total(sample: Audit, answers: Answers, *, confidence: float = 0.95)
     Returns:
         Number with bounds, inside [0, N]; not enough below 30 answered checks or where a stratum has none.
     """
-    (part,) = parts(sample, answers, np.zeros(len(answers), np.int64), 1)
-    reason = why_not_enough(part)
-    return not_enough(reason) if reason else total_of(part, confidence)
+    return estimate_each(sample, answers, np.zeros(len(answers), np.int64), 1, confidence=confidence)[0]
+
+
+def estimate_each(sample: Audit, answers: Answers, of: Rows, n_parts: int, *, confidence: float = 0.95) -> list[Estimate]:
+    """Estimate the number of damaged buildings of each part of an event, as `estimate_total` does that of all.
+
+    Where strata are of one part each, the parts' intervals come from checks of their own alone.
+
+    Args:
+        of: int64 [N], number of the part of each building; those of `n_parts` are of none.
+    """
+    found = ((part, why_not_enough(part)) for part in parts(sample, answers, of, n_parts))
+    return [not_enough(reason) if reason else total_of(part, confidence) for part, reason in found]
 
 
 def at_thresholds(
-    sample: Audit, answers: Answers, scores: Scores, thresholds: Sequence[float] | Floats, *, confidence: float = 0.95
-) -> list[AtThreshold]:
+    sample: Audit, answers: Answers, scores: Scores, thresholds: Sequence[float] | Floats, *, confidence: float = 0.95,
+    among: Bools | None = None,
+) -> list[AtThreshold]:  # fmt: skip
     """Estimate precision and recall at each threshold; bounds as in `bounds`.
 
     Args:
@@ -206,11 +226,13 @@ def at_thresholds(
         scores: float [N], of any run; those that the sample was drawn by make the narrowest intervals.
         thresholds: lowest scores flagged.
         confidence: of each interval, in (0, 1); not of all of them together.
+        among: bool [N], the buildings that are judged, such as those of a site; all if None.
 
     Raises:
         ValueError: if a building that counts has no finite score.
     """
     is_inside = _population(sample, answers, scores)
+    is_inside &= True if among is None else among
     return [_at(sample, answers, scores >= at, is_inside, float(at), confidence) for at in thresholds]
 
 
