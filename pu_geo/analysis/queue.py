@@ -80,11 +80,6 @@ class QueueState:
     audit: Audit | None = None
     sites: Rows | None = None
 
-    @property
-    def n_shown(self) -> NDArray[np.float64]:
-        """Return how many of each site were in a queue, float64 [S]."""
-        return np.zeros(1) if self.sites is None else np.bincount(self.sites, self.is_shown)
-
     def in_turn(self, rows: Rows) -> Rows:
         """Return rows, the best first, so that sites alternate: the best of each, then the second of each, and so on.
 
@@ -94,17 +89,9 @@ class QueueState:
             return rows
         of = self.sites[rows]
         order = np.argsort(of, kind="stable")
-        place = np.empty(len(rows), np.int64)
+        place = np.empty(len(rows))
         place[order] = np.arange(len(rows)) - np.searchsorted(of[order], of[order])
-        return rows[np.lexsort((self.n_shown[of], place))]
-
-    def highest(self, scores: Floats, rows: Rows, n: int) -> Rows:
-        """Return the rows of the n highest scores, the highest first; of several sites those of each, in turn."""
-        if self.sites is None:
-            return rows[highest(scores[rows], n)]
-        each = (rows[self.sites[rows] == site] for site in np.unique(self.sites[rows]))
-        best = np.concatenate([rows[:0], *(own[highest(scores[own], n)] for own in each)])
-        return self.in_turn(best[np.argsort(-scores[best], kind="stable")])
+        return rows[np.lexsort((np.bincount(self.sites, self.is_shown)[of], place))]
 
 
 @dataclass(frozen=True)
@@ -189,17 +176,16 @@ def next_queue(
     draw = np.random.default_rng([seed, int(state.is_shown.sum()), int(state.is_answered.sum())])
     is_free &= is_ready
     free = np.flatnonzero(is_free)
-    ranked = checks[:0] if scores is None else state.highest(scores, free, n + N_CANDIDATES // 2)
+    ranked, most = checks[:0], n + N_CANDIDATES // 2
+    if scores is not None:
+        ranked = state.in_turn(free[highest(scores[free], most if state.sites is None else len(free))])[:most]
     best, rest = ranked[:n_exploit], ranked[n_exploit:]
     is_free[best] = False
     known = np.concatenate([_some(np.flatnonzero(state.is_answered | state.is_shown), N_KNOWN, draw), best, checks])
     near = rest[: N_CANDIDATES // 2]  # the highest scores, and as many others at random
     is_other = is_free.copy()
     is_other[near] = False
-    others = np.flatnonzero(is_other)
-    if state.sites is not None:
-        others = state.in_turn(draw.permutation(others))[: N_CANDIDATES - len(near)]
-    near = np.concatenate([near, _some(others, N_CANDIDATES - len(near), draw)])
+    near = np.concatenate([near, _some(np.flatnonzero(is_other), N_CANDIDATES - len(near), draw)])
     others = _explore(scores, features, xy_m, near, known, state, n_explore)
     if n_exploit:
         rest = rest[~np.isin(rest, others)]
@@ -245,11 +231,9 @@ def _explore(
         is_far &= _is_far_from(xy_m[rows], xy_m[row])
     picked: list[int] = []
     of = np.zeros(len(rows), np.int64) if state.sites is None else state.sites[rows]
-    turn = state.n_shown / (state.n_shown.max() + 1)
     while len(picked) < n and is_far.any():
-        is_next = is_far & (turn[of] == turn[of[is_far]].min())
-        at = int(np.where(is_next, np.maximum(gap, 0) * worth, -1.0).argmax())
-        turn[of[at]] += 1
+        n_asked = np.bincount(of[picked], minlength=of.max() + 1)[of]
+        at = int(np.where(is_far & (n_asked == n_asked[is_far].min()), np.maximum(gap, 0) * worth, -1.0).argmax())
         picked.append(at)
         gap = np.minimum(gap, 1 - points @ points[at])
         is_far &= _is_far_from(xy_m[rows], xy_m[rows[at]])

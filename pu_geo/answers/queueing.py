@@ -15,7 +15,7 @@ from pu_geo.analysis.queue import DEFAULT_MIX as DEFAULT_MIX
 from pu_geo.analysis.queue import Item, QueueState, next_queue
 from pu_geo.analysis.queue import Mix as Mix
 from pu_geo.answers import ranking
-from pu_geo.records import Ints, PUSet
+from pu_geo.records import PUSet
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import contents, labels, population, queues, rounds, store
 from pu_geo.store.layout import Layout
@@ -46,11 +46,6 @@ class LabelState:
     scores: NDArray[np.float32] | None
     teaches: PUSet
     sites: Sites
-
-    @property
-    def site_of(self) -> Ints | None:
-        """Return the number of the site of each; None where the event has one."""
-        return np.maximum(self.sites.of, 0) if self.sites.names else None
 
 
 def current(layout: Layout, analyst: str) -> StoredQueue | None:
@@ -135,7 +130,7 @@ def _next(layout: Layout, chip_set: str, mix: Mix) -> StoredQueue:
     facts = chip_facts(layout, chip_set)
     items += _of_silent_scenes(facts, now, is_shown, min(MOST_OF_SILENT_SCENES, LENGTH - len(items)))
     is_shown[[item.row for item in items]] = True
-    state = QueueState(now.is_answered, is_shown, tuple(recent.tolist()), _sample(arrays), now.site_of)
+    state = QueueState(now.is_answered, is_shown, tuple(recent.tolist()), _sample(arrays), now.sites.or_none)
     if len(items) < LENGTH:
         places = store.call(layout, contents.centers_m, now.ids)
         features = ranking.feature_rows(layout, chip_set)
@@ -144,13 +139,11 @@ def _next(layout: Layout, chip_set: str, mix: Mix) -> StoredQueue:
         items += chosen.items
     drawn = {} if state.audit is None else asdict(state.audit)
     queues.save_state(layout, chip_set, {"is_shown": state.is_shown, "recent": np.array(state.recent, np.int64), **drawn})
-    return StoredQueue(chip_set, [QueueItem(now.ids[one.row], one.kind, _why(one, now), one.inclusion) for one in items])
-
-
-def _why(item: Item, now: LabelState) -> str:
-    """Return why a building is shown; with the site whose turn it is."""
-    has_turn = now.sites.names and item.kind != "audit"
-    return f"{item.why}; {now.sites.names[now.sites.of[item.row]]} in its turn" if has_turn else item.why
+    turns, of = [f"; {name}'s turn" for name in now.sites.names] or [""], now.sites.of
+    found = (
+        QueueItem(now.ids[at.row], at.kind, at.why + turns[of[at.row]] * (at.kind != "audit"), at.inclusion) for at in items
+    )
+    return StoredQueue(chip_set, list(found))
 
 
 def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, is_shown: NDArray[np.bool_], n: int) -> list[Item]:
@@ -173,10 +166,7 @@ def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, is_shown: NDArr
         rows = np.flatnonzero(here & is_free)
         if len(rows) and len(found) < n:
             found[int(rows[now.scores[rows].argmax()])] = f"too few answers in scene {name} to rank it"
-    lacking = QueueState(now.is_answered, is_shown, sites=now.site_of).in_turn(
-        np.flatnonzero((assessability.reasons(facts) == "no_pre_image") & is_free)
-    )
-    for row in lacking[: n - len(found)].tolist():
+    for row in np.flatnonzero((assessability.reasons(facts) == "no_pre_image") & is_free)[: n - len(found)].tolist():
         found.setdefault(row, "no pre-event image: the ranking has nothing to compare")
     return [Item(row, "explore", why) for row, why in found.items()]
 
@@ -190,10 +180,11 @@ def _to_confirm(layout: Layout, now: LabelState, is_shown: NDArray[np.bool_]) ->
     is_done = now.is_answered | is_shown
     waiting = [row for row, building in enumerate(now.ids) if building in before and not is_done[row]]
     waiting.sort(key=lambda row: before[now.ids[row]] != "positive")
-    in_turn = QueueState(now.is_answered, is_shown, sites=now.site_of).in_turn(np.array(waiting, np.int64))
+    past = QueueState(now.is_answered, is_shown, sites=now.sites.or_none)
+    waiting = past.in_turn(np.array(waiting, np.int64)).tolist()
     return [
         Item(row, "exploit", f"{LABEL_WORDS[str(before[now.ids[row]])]} in round {found.number - 1}; look again")
-        for row in in_turn[:LENGTH].tolist()
+        for row in waiting[:LENGTH]
     ]
 
 

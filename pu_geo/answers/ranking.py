@@ -380,16 +380,13 @@ def rank_now(layout: Layout) -> LiveRanking | None:
 
 
 def silent_sites(layout: Layout) -> str:
-    """Return in a sentence which sites have no answers that a ranking learns from; "" where each has some, there is one
-    site, or nothing can be ranked yet.
-    """
+    """Return in a sentence which sites have no answers that a ranking learns from; "" where all have some."""
     with store.connect(layout) as db:
-        ids = contents.building_ids(db)
-        of = population.sites(db, ids)
-        if not of.names:
+        found = population.sites(db, contents.building_ids(db))
+        if not found.names:
             return ""
-        pu = labels.pu_set(db, ids=ids)
-    return of.silent_words(pu.is_positive | pu.is_not_damaged)
+        pu = labels.pu_set(db)
+    return found.silent_words(pu.is_positive | pu.is_not_damaged)
 
 
 def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:

@@ -40,14 +40,16 @@ class Sites:
     names: Sequence[str]
     of: Ints
 
+    @property
+    def or_none(self) -> Ints | None:
+        """Return `of` where there are several sites; None where there is one."""
+        return np.maximum(self.of, 0) if self.names else None
+
     def silent_words(self, has_answer: Bools) -> str:
-        """Return which sites have buildings and no answers, bool [N], in a sentence; "" where none has or all have some."""
-        n, answered = (np.bincount(self.of[part & (self.of >= 0)], minlength=len(self.names)) for part in (True, has_answer))
-        silent = [name for name, there, given in zip(self.names, n, answered, strict=False) if there and not given]
-        if not silent or not answered.any():
-            return ""
-        have, they = ("has", "its") if len(silent) == 1 else ("have", "their")
-        return f"{listed(silent)} {have} no answers yet: {they} ranking rests on the other sites."
+        """Return in a sentence which sites have buildings and, by bool [N], no answers; "" where all have some."""
+        silent = set(self.of.tolist()).difference(self.of[has_answer].tolist())
+        names = [name for site, name in enumerate(self.names) if site in silent]
+        return f"No answers yet in {listed(names)}: the ranking there rests on other sites." if names else ""
 
 
 def sites(db: sqlite3.Connection, ids: Sequence[str]) -> Sites:
@@ -174,7 +176,7 @@ def is_gone(layout: Layout, chip_set: str, run_id: str | None) -> Bools:
 def _standing(layout: Layout, ids: Sequence[str], why: NDArray[np.str_], scores: NDArray[np.float32]) -> Population:
     """Add the answers, and take away what was removed."""
     with store.connect(layout) as db:
-        answers, there, of_sites = labels.current_labels(db), set(contents.building_ids(db)), sites(db, ids)
+        answers, there, where = labels.current_labels(db), set(contents.building_ids(db)), sites(db, ids)
     why[np.fromiter((one not in there for one in ids), np.bool_, len(ids))] = REMOVED
     scores[np.isin(why, (NOT_IN_RUN, REMOVED))] = np.nan
-    return Population(ids, list(map(answers.get, ids)), why, scores, of_sites)
+    return Population(ids, list(map(answers.get, ids)), why, scores, where)

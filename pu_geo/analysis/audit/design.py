@@ -40,7 +40,7 @@ from pu_geo.analysis.audit.bounds import (
     why_not_enough,
 )
 from pu_geo.analysis.audit.bounds import UNDAMAGED as UNDAMAGED
-from pu_geo.analysis.audit.progress import FEWEST_CHECKS, LEAST_OF_EACH, Audit, Rows, n_counted, start_audit
+from pu_geo.analysis.audit.progress import FEWEST_CHECKS, Audit, Rows, n_counted, start_audit
 
 Scores = NDArray[np.floating]
 
@@ -83,8 +83,9 @@ def design(
 ) -> Audit:
     """Draw the audit of a map: strata denser at the top, checks by the root of their sizes.
 
-    Of an event with several sites, strata are those of each site, see `start_audit`, cut by score as far as the first two
-    checks of all strata take no more than half of n; else sites alone are strata.
+    Of an event with several sites, strata are those of each site, see `start_audit`. They are cut by score as far as n has
+    three checks for each; with fewer than three for a site, strata are those of one site, and chance says how many checks
+    each site gets.
 
     Args:
         scores: float [N], finite where not known.
@@ -101,8 +102,8 @@ def design(
     if n < 0:
         raise ValueError(f"an audit has 0 or more checks; got n = {n}.")
     audit = start_audit(scores, is_known, seed=seed, cuts=cuts, sites=sites)
-    while sites is not None and cuts and n < 2 * LEAST_OF_EACH * len(audit.low):
-        cuts = cuts[1:]
+    while sites is not None and n < 3 * len(audit.low):
+        cuts, sites = (cuts[1:], sites) if cuts else (CUTS, None)
         audit = start_audit(scores, is_known, seed=seed, cuts=cuts, sites=sites)
     return replace(audit, n_drawn=min(n, len(audit.rows)))
 
@@ -200,25 +201,14 @@ def estimate_total(sample: Audit, answers: Answers, *, confidence: float = 0.95)
     Returns:
         Number with bounds, inside [0, N]; not enough below 30 answered checks or where a stratum has none.
     """
-    return estimate_each(sample, answers, np.zeros(len(answers), np.int64), 1, confidence=confidence)[0]
-
-
-def estimate_each(sample: Audit, answers: Answers, of: Rows, n_parts: int, *, confidence: float = 0.95) -> list[Estimate]:
-    """Estimate the number of damaged buildings of each part of an event, as `estimate_total` does that of all.
-
-    Where strata are of one part each, the parts' intervals come from checks of their own alone.
-
-    Args:
-        of: int64 [N], number of the part of each building; those of `n_parts` are of none.
-    """
-    found = ((part, why_not_enough(part)) for part in parts(sample, answers, of, n_parts))
-    return [not_enough(reason) if reason else total_of(part, confidence) for part, reason in found]
+    (part,) = parts(sample, answers, np.zeros(len(answers), np.int64), 1)
+    reason = why_not_enough(part)
+    return not_enough(reason) if reason else total_of(part, confidence)
 
 
 def at_thresholds(
-    sample: Audit, answers: Answers, scores: Scores, thresholds: Sequence[float] | Floats, *, confidence: float = 0.95,
-    among: Bools | None = None,
-) -> list[AtThreshold]:  # fmt: skip
+    sample: Audit, answers: Answers, scores: Scores, thresholds: Sequence[float] | Floats, *, confidence: float = 0.95
+) -> list[AtThreshold]:
     """Estimate precision and recall at each threshold; bounds as in `bounds`.
 
     Args:
@@ -226,13 +216,11 @@ def at_thresholds(
         scores: float [N], of any run; those that the sample was drawn by make the narrowest intervals.
         thresholds: lowest scores flagged.
         confidence: of each interval, in (0, 1); not of all of them together.
-        among: bool [N], the buildings that are judged, such as those of a site; all if None.
 
     Raises:
         ValueError: if a building that counts has no finite score.
     """
     is_inside = _population(sample, answers, scores)
-    is_inside &= True if among is None else among
     return [_at(sample, answers, scores >= at, is_inside, float(at), confidence) for at in thresholds]
 
 

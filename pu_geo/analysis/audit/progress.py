@@ -92,9 +92,9 @@ def start_audit(
     stratum gets checks in proportion to the square root of its size: Neyman's allocation where each holds about as many
     damaged buildings.
 
-    Of several sites each is cut by itself, so that its strata are of its own ranks, and the first two checks of every
-    stratum come before all others: no site is left without. Within a stratum the draw is as random as of one site, so
-    inclusion probabilities and estimates are the same.
+    Of several sites each is cut by itself, by its own ranks, and the first two checks of every stratum come before all
+    others, so that no site is left without. Within a stratum the draw is as random as in one site: the same inclusion
+    probabilities and estimates hold.
 
     Args:
         scores: float [N], finite where not answered.
@@ -103,24 +103,24 @@ def start_audit(
         cuts: rising shares from the top; () for one stratum, as `stop_rule` needs it.
         sites: int64 [N], number of the site of each; None where all are of one.
     """
-    every = np.flatnonzero(~is_answered)
-    ranked = every[np.argsort(-scores[every], kind="stable")]
+    ranked = np.flatnonzero(~is_answered)
+    ranked = ranked[np.argsort(-scores[ranked], kind="stable")]
+    of = np.zeros(len(ranked)) if sites is None else sites[ranked]
     strata: list[Rows] = []
-    for own in [ranked] if sites is None else (ranked[sites[ranked] == site] for site in np.unique(sites[ranked])):
+    for own in (ranked[of == site] for site in np.unique(of)):
         ends = [0]
         for end in (round(share * len(own)) for share in cuts):
             if min(end - ends[-1], len(own) - end) >= SMALLEST_STRATUM:
                 ends.append(end)
-        strata += np.split(own, ends[1:]) if len(own) else []
+        strata += np.split(own, ends[1:])
     draw = np.random.default_rng(seed)
     rows = np.concatenate([ranked[:0], *(draw.permutation(part) for part in strata)])
     stratum = np.repeat(np.arange(len(strata)), [len(part) for part in strata])
     # The j-th draw from a stratum is due at (j - 1/2) / weight: Sainte-Laguë's way to alternate.
-    due = np.concatenate([np.empty(0), *((np.arange(len(part)) + 0.5) / np.sqrt(len(part)) for part in strata)])
-    if sites is not None:
-        place = np.concatenate([np.empty(0), *(np.arange(len(part)) for part in strata)])
-        due[place < LEAST_OF_EACH] = place[place < LEAST_OF_EACH] - LEAST_OF_EACH
-    order = np.argsort(due, kind="stable")
+    due = [np.empty(0), *((np.arange(len(part)) + 0.5) / np.sqrt(len(part)) for part in strata)]
+    for of_part in due if sites is not None else ():
+        of_part[:LEAST_OF_EACH] -= len(ranked)
+    order = np.argsort(np.concatenate(due), kind="stable")
     low, high = (np.array([scores[part[at]] for part in strata], np.float64) for at in (-1, 0))
     return Audit(rows[order], stratum[order], low, high)
 
