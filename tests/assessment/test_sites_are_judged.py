@@ -28,8 +28,8 @@ def test_an_audit_draws_from_each_site_and_says_which_it_can_judge(tmp_path: Pat
     for one, site in ((first, 0), (second, 1)):
         assert one["total"]["low"] <= TRUTH[of == site].sum() <= one["total"]["high"]
     assert sum(one["at_threshold"]["n_checks"] for one in (first, second, third)) == auditing.at(town, RUN, 0.4).n_checks
-    assert first["words"].startswith(f"Site 1: {first['total']['value']:,.0f} damaged (")
-    assert third["words"].startswith("Site 3: not enough: ")
+    assert first["words"].startswith(f"Site 1: damaged {first['total']['value']:,.0f} (")
+    assert third["words"].startswith("Site 3: no estimate of damaged, precision and recall; not enough: ")
     assert auditing.facts(town, RUN, 0.4)["sites"] == [first, second, third]
 
 

@@ -71,8 +71,8 @@ def at_places_of(before: Grid, scenes: Sequence[Scene]) -> Grid:
     of.
     """
     of = {scene.scene_id: sites[0].name for scene in scenes if (sites := sites_under(scene, before))}
-    own = ((site, tuple(one for one, name in of.items() if name == site.name)) for site in before.parts)
-    return replace(before, sites=tuple(replace(site, scenes=ids) for site, ids in own))
+    own = (replace(site, scenes=tuple(one for one in of if of[one] == site.name)) for site in before.parts)
+    return replace(before, sites=tuple(own))
 
 
 def _grid_of(scenes: Sequence[Scene], name: str, is_named: bool) -> Grid:
