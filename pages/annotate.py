@@ -71,7 +71,8 @@ def progress() -> None:
         return
     estimate = auditing.how_many(layout)
     words, more = st.columns([6, 1], vertical_alignment="center")
-    words.caption(texts.PROGRESS.format(words=frame.plain(estimate.words)))
+    silent = ranking.silent_sites(layout) if ranked_now else ""
+    words.caption(" ".join([texts.PROGRESS.format(words=frame.plain(estimate.words)), frame.plain(silent)]).strip())
     if not more.toggle(texts.CURVE, key="shows-curve", help=texts.CURVE_HELP):
         return
     answers, found = queueing.found_so_far(layout)

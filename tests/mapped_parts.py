@@ -1,6 +1,6 @@
 """A made-up project with a finished run, and somebody who answers its audits by the truth."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +20,9 @@ TRUTH: NDArray[np.bool_] = np.random.default_rng(1).random(N) < 0.1
 """Which buildings are damaged; of a smaller project the first ones."""
 
 
-def mapped_project(folder: Path, n: int = N) -> Layout:
+def mapped_project(folder: Path, n: int = N, sites: Sequence[int] = ()) -> Layout:
     """400 buildings, a tenth damaged and mostly scored high; b0 and b1 have no data."""
-    layout = small_project(folder / "event.pugeo", n)
+    layout = small_project(folder / "event.pugeo", n, sites=sites)
     draw = np.random.default_rng(1)
     truth = draw.random(n) < 0.1
     scores = (1 / (1 + np.exp(-(draw.normal(size=n) + 3.0 * truth - 2)))).astype(np.float32)

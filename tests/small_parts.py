@@ -61,11 +61,13 @@ def table_of(shapes: Sequence[shapely.Geometry], ids: Sequence[str] | None = Non
     return FootprintTable(**{"building_ids": ids, "wkb": wkb, "n_repaired": 0, "n_dropped": 0, **usual, **facts})
 
 
-def small_project(folder: Path, n: int = 20, name: str = "Event", *, table: FootprintTable | None = None) -> Layout:
-    """A project with a grid, a scene and footprints: those of a table, or b0, b1, ..."""
+def small_project(
+    folder: Path, n: int = 20, name: str = "Event", *, table: FootprintTable | None = None, sites: Sequence[int] = ()
+) -> Layout:
+    """A project with a grid, a scene and footprints: those of a table, or b0, b1, ...; `sites` are how many each site has."""
     layout = store.create(folder, name)
     with store.connect(layout) as db:
-        contents.add_scenes(db, [small_scene()], small_grid())
+        contents.add_scenes(db, [small_scene()], sites_grid(sites) if sites else small_grid())
         contents.add_footprints(db, table or square_table(n))
     return layout
 
@@ -150,6 +152,17 @@ def replace_footprints(layout: Layout, path: Path, *, shift: bool = False) -> An
 
 def small_grid() -> Grid:
     return Grid("EPSG:32615", WKT_UTM15, (0.5, 0.0, 499_990.0, 0.0, -0.5, 4_000_020.0), 800, 80, 0.5)
+
+
+def sites_grid(sizes: Sequence[int]) -> Grid:
+    """The grid of an event whose sites have so many of the squares of `square_table`, from west to east."""
+    whole, parts = small_grid(), list[Grid]()
+    for k, n in enumerate(sizes):
+        transform = (0.5, 0.0, 499_990.0 + 16 * sum(sizes[:k]), 0.0, -0.5, 4_000_020.0)
+        size = {"width": 32 * n, "boxes": ((0.0, 0.0, 32.0 * n, 80.0),), "scenes": (f"post-{k + 1}",)}
+        parts.append(replace(whole, transform=transform, name=f"Site {k + 1}", row=2048 * k, **size))  # type: ignore[arg-type]
+    width, height = max(one.width for one in parts), parts[-1].row + 80
+    return replace(parts[0], width=width, height=height, sites=tuple(parts))
 
 
 def small_scene(role: Role = "post") -> Scene:

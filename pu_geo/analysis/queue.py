@@ -71,12 +71,27 @@ class QueueState:
         is_shown: bool [N]; was in a queue. Shown and not answered means skipped.
         recent: the queue before.
         audit: None until the first queue with checks.
+        sites: int64 [N], number of the site of each; None where all are of one.
     """
 
     is_answered: Bools
     is_shown: Bools
     recent: tuple[int, ...] = ()
     audit: Audit | None = None
+    sites: Rows | None = None
+
+    def in_turn(self, rows: Rows) -> Rows:
+        """Return rows, the best first, so that sites alternate: the best of each, then the second of each, and so on.
+
+        The site of which the fewest were in a queue comes first, so that more sites than a queue has places have their turn.
+        """
+        if self.sites is None:
+            return rows
+        of = self.sites[rows]
+        order = np.argsort(of, kind="stable")
+        place = np.empty(len(rows))
+        place[order] = np.arange(len(rows)) - np.searchsorted(of[order], of[order])
+        return rows[np.lexsort((np.bincount(self.sites, self.is_shown)[of], place))]
 
 
 @dataclass(frozen=True)
@@ -121,6 +136,9 @@ def next_queue(
     of the drawing order. Places that random checks leave, because those were answered already, and those for which nothing
     to explore is left, go to exploit where it has a share.
 
+    Of an event with several sites, exploit and explore ask each site in its turn, so that one with lower scores is not
+    forgotten; a site that has none left is passed by. Random checks are drawn from all of them together.
+
     Source: ours; explore after k-center greedy (Gonzalez 1985; for active learning Sener and Savarese 2018).
 
     Args:
@@ -158,7 +176,9 @@ def next_queue(
     draw = np.random.default_rng([seed, int(state.is_shown.sum()), int(state.is_answered.sum())])
     is_free &= is_ready
     free = np.flatnonzero(is_free)
-    ranked = checks[:0] if scores is None else free[highest(scores[free], n + N_CANDIDATES // 2)]
+    ranked, most = checks[:0], n + N_CANDIDATES // 2
+    if scores is not None:
+        ranked = state.in_turn(free[highest(scores[free], most if state.sites is None else len(free))])[:most]
     best, rest = ranked[:n_exploit], ranked[n_exploit:]
     is_free[best] = False
     known = np.concatenate([_some(np.flatnonzero(state.is_answered | state.is_shown), N_KNOWN, draw), best, checks])
@@ -166,7 +186,7 @@ def next_queue(
     is_other = is_free.copy()
     is_other[near] = False
     near = np.concatenate([near, _some(np.flatnonzero(is_other), N_CANDIDATES - len(near), draw)])
-    others = _explore(scores, features, xy_m, near, known, state.recent, n_explore)
+    others = _explore(scores, features, xy_m, near, known, state, n_explore)
     if n_exploit:
         rest = rest[~np.isin(rest, others)]
         best = np.concatenate([best, rest[: n - len(best) - len(others) - len(checks)]])
@@ -196,20 +216,24 @@ def _some(rows: Rows, n: int, draw: np.random.Generator) -> Rows:
 
 @threadpool_limits.wrap(limits=1, user_api="blas")  # as in `ranker`: small matrices, where threads only wait for each other
 def _explore(
-    scores: Floats | None, features: FeatureRows, xy_m: Floats, rows: Rows, known: Rows, recent: tuple[int, ...], n: int
+    scores: Floats | None, features: FeatureRows, xy_m: Floats, rows: Rows, known: Rows, state: QueueState, n: int
 ) -> Rows:
-    """Pick up to n of the rows, one after the other, each the best by distance to all known chips times score."""
+    """Pick up to n of the rows, one after the other, each the best by distance to all known chips times score, of the site
+    whose turn it is.
+    """
     if n == 0 or not len(rows):
         return rows[:0]
     points = unit_rows(features[rows])
     gap = 1 - (points @ unit_rows(features[known]).T).max(axis=1, initial=-1.0)
     worth = scores[rows] if scores is not None else np.ones(len(rows))
     is_far = np.ones(len(rows), np.bool_)
-    for row in recent:
+    for row in state.recent:
         is_far &= _is_far_from(xy_m[rows], xy_m[row])
     picked: list[int] = []
+    of = np.zeros(len(rows), np.int64) if state.sites is None else state.sites[rows]
     while len(picked) < n and is_far.any():
-        at = int(np.where(is_far, np.maximum(gap, 0) * worth, -1.0).argmax())
+        n_asked = np.bincount(of[picked], minlength=of.max() + 1)[of]
+        at = int(np.where(is_far & (n_asked == n_asked[is_far].min()), np.maximum(gap, 0) * worth, -1.0).argmax())
         picked.append(at)
         gap = np.minimum(gap, 1 - points @ points[at])
         is_far &= _is_far_from(xy_m[rows], xy_m[rows[at]])

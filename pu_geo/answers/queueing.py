@@ -17,8 +17,9 @@ from pu_geo.analysis.queue import Mix as Mix
 from pu_geo.answers import ranking
 from pu_geo.records import PUSet
 from pu_geo.scenes.preparation import chip_facts
-from pu_geo.store import contents, labels, queues, rounds, store
+from pu_geo.store import contents, labels, population, queues, rounds, store
 from pu_geo.store.layout import Layout
+from pu_geo.store.population import Sites
 from pu_geo.store.queues import QueueItem, StoredQueue
 from pu_geo.wording import LABEL_WORDS
 
@@ -37,12 +38,14 @@ class LabelState:
         scores: of the instant ranker; None before there is a positive. NaN where very many buildings are being ranked for
             the first time.
         teaches: what a run would learn from now; answers of audits and of random checks teach nothing.
+        sites: where each of them is.
     """
 
     ids: Sequence[str]
     is_answered: NDArray[np.bool_]
     scores: NDArray[np.float32] | None
     teaches: PUSet
+    sites: Sites
 
 
 def current(layout: Layout, analyst: str) -> StoredQueue | None:
@@ -100,9 +103,10 @@ def standing(layout: Layout, chip_set: str) -> LabelState:
     facts = chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
     with store.connect(layout) as db:
-        answers, teaches = labels.current_labels(db), labels.pu_set(db, ids=ids)
+        answers, teaches, sites = labels.current_labels(db), labels.pu_set(db, ids=ids), population.sites(db, ids)
     is_labeled = np.fromiter(map(answers.__contains__, ids), np.bool_, len(ids))
-    return LabelState(ids, is_labeled | (assessability.hidden_after(facts) != ""), ranking.scores_now(layout), teaches)
+    is_answered = is_labeled | (assessability.hidden_after(facts) != "")
+    return LabelState(ids, is_answered, ranking.scores_now(layout), teaches, sites)
 
 
 def checks_of_search(layout: Layout, chip_set: str) -> progress.Audit | None:
@@ -126,7 +130,7 @@ def _next(layout: Layout, chip_set: str, mix: Mix) -> StoredQueue:
     facts = chip_facts(layout, chip_set)
     items += _of_silent_scenes(facts, now, is_shown, min(MOST_OF_SILENT_SCENES, LENGTH - len(items)))
     is_shown[[item.row for item in items]] = True
-    state = QueueState(now.is_answered, is_shown, tuple(recent.tolist()), _sample(arrays))
+    state = QueueState(now.is_answered, is_shown, tuple(recent.tolist()), _sample(arrays), now.sites.or_none)
     if len(items) < LENGTH:
         places = store.call(layout, contents.centers_m, now.ids)
         features = ranking.feature_rows(layout, chip_set)
@@ -135,7 +139,11 @@ def _next(layout: Layout, chip_set: str, mix: Mix) -> StoredQueue:
         items += chosen.items
     drawn = {} if state.audit is None else asdict(state.audit)
     queues.save_state(layout, chip_set, {"is_shown": state.is_shown, "recent": np.array(state.recent, np.int64), **drawn})
-    return StoredQueue(chip_set, [QueueItem(now.ids[item.row], item.kind, item.why, item.inclusion) for item in items])
+    turns, of = [f"; {name}'s turn" for name in now.sites.names] or [""], now.sites.of
+    found = (
+        QueueItem(now.ids[at.row], at.kind, at.why + turns[of[at.row]] * (at.kind != "audit"), at.inclusion) for at in items
+    )
+    return StoredQueue(chip_set, list(found))
 
 
 def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, is_shown: NDArray[np.bool_], n: int) -> list[Item]:
@@ -172,6 +180,8 @@ def _to_confirm(layout: Layout, now: LabelState, is_shown: NDArray[np.bool_]) ->
     is_done = now.is_answered | is_shown
     waiting = [row for row, building in enumerate(now.ids) if building in before and not is_done[row]]
     waiting.sort(key=lambda row: before[now.ids[row]] != "positive")
+    past = QueueState(now.is_answered, is_shown, sites=now.sites.or_none)
+    waiting = past.in_turn(np.array(waiting, np.int64)).tolist()
     return [
         Item(row, "exploit", f"{LABEL_WORDS[str(before[now.ids[row]])]} in round {found.number - 1}; look again")
         for row in waiting[:LENGTH]

@@ -29,7 +29,7 @@ from pu_geo.assessment.random_audits import Answered
 from pu_geo.errors import PuGeoError
 from pu_geo.records import Facts, Floats
 from pu_geo.scenes.preparation import chip_facts
-from pu_geo.store import analysts, contents, labels, run_names, runs, store
+from pu_geo.store import analysts, contents, labels, population, run_names, runs, store
 from pu_geo.store.labels import Moment
 from pu_geo.store.layout import Layout
 
@@ -42,6 +42,9 @@ NOT_KNOWN = "not known before an audit"
 """How many are damaged, and their share, as every screen, report and export has it until random checks say."""
 IN_ALL = "How many there are in all is"
 BAND = 0.9
+_OF_SITE = (
+    "damaged {:,.0f} ({:,.0f} to {:,.0f})", "precision {:.0%} ({:.0%} to {:.0%})", "recall {:.0%} ({:.0%} to {:.0%})",
+)  # fmt: skip
 _OF_SAMPLE = ("n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words")
 
 
@@ -348,10 +351,10 @@ def facts(layout: Layout, run_id: str, threshold: float) -> Facts | None:
 
     Returns:
         {"check_id", "n", "n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words", "total", "at_threshold",
-        "curve", "agreement", "calibration", "bands"}; the figures come from the first "n_counted" checks of the random
-        order, see `random_audits.Answered` for these and the state. Bands are the thresholds of 90 % precision and recall,
-        by the estimates: lower bounds of recall from few checks would put nearly every building into the second band. None
-        where most buildings would be in it.
+        "curve", "agreement", "calibration", "bands"}, and of several sites "sites", see `by_site`; the figures come from
+        the first "n_counted" checks of the random order, see `random_audits.Answered` for these and the state. Bands are the
+        thresholds of 90 % precision and recall, by the estimates: lower bounds of recall from few checks would put nearly
+        every building into the second band. None where most buildings would be in it.
     """
     found = view(layout, run_id)
     if found is None:
@@ -360,7 +363,7 @@ def facts(layout: Layout, run_id: str, threshold: float) -> Facts | None:
     bands = {
         "high_precision": choose(found, precision=BAND).estimated, "high_recall": choose(found, recall=BAND).estimated,
     }  # fmt: skip
-    curve = found.calibration
+    curve, sites = found.calibration, by_site(layout, run_id, threshold)
     return {
         "check_id": found.check.id,
         "n": found.n,
@@ -371,7 +374,35 @@ def facts(layout: Layout, run_id: str, threshold: float) -> Facts | None:
         "agreement": None if found.agreement is None else asdict(found.agreement),
         "calibration": None if curve is None else {key: values.tolist() for key, values in curve.state().items()},
         "bands": {name: None if limit is None or (scores >= limit).mean() > 0.5 else limit for name, limit in bands.items()},
+        **({"sites": sites} if sites else {}),
     }
+
+
+def by_site(layout: Layout, run_id: str, threshold: float) -> list[Facts]:
+    """Return what the newest audit of a run says of each of several sites, by the checks in it alone.
+
+    Returns:
+        [{"site", "total", "at_threshold", "words"}], in the order of the sites: the number damaged, and precision and recall
+        at the threshold of the event; where it does not fit shows here. A figure has no value where a site has too few
+        checks for it. Nothing without an audit, or where there is one site.
+    """
+    if (check := random_audits.newest_audit(layout, run_id)) is None:
+        return []
+    sites = store.call(layout, population.sites, chip_facts(layout, check.chip_set)["building_ids"])
+    if not sites.names:
+        return []
+    (done, scores), found = _judged(layout, run_id, check), list[Facts]()
+    for site, name in enumerate(sites.names):
+        is_out = sites.of != site
+        sample, answers = done.sample.without(is_out), np.where(is_out, np.int8(audit.NOT_ASSESSABLE), done.answers)
+        total = audit.estimate_total(sample, answers, confidence=CONFIDENCE)
+        (at,) = audit.at_thresholds(sample, answers, scores, [threshold], confidence=CONFIDENCE)
+        figures = dict(zip(_OF_SITE, (total, at.precision, at.recall), strict=True))
+        known = [form.format(one.value, one.low, one.high) for form, one in figures.items() if one.is_enough]
+        lacking = wording.listed([form.split()[0] for form, one in figures.items() if not one.is_enough])
+        words = f"{name}: {'; '.join([*known, *([f'no estimate of {lacking}'] if lacking else ()), total.words])}"
+        found.append({"site": name, "total": asdict(total), "at_threshold": asdict(at), "words": words})
+    return found
 
 
 @dataclass(frozen=True)
@@ -392,6 +423,8 @@ class Plan:
 
 def plan(layout: Layout, run_id: str, n: int | None = None, *, relative_half_width: float = USUAL_HALF_WIDTH) -> Plan:
     """Plan an audit. Only the width of the interval depends on what is supposed: strata, order and estimates do not.
+
+    The width is planned as if all sites were one.
 
     Args:
         n: checks; if None, as many as estimate the number damaged to about `relative_half_width` of it.

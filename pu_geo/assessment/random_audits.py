@@ -69,7 +69,7 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
     """Begin the audit of a run's map with n checks. Raises PuGeoError if n is out of range, or nothing is left to check.
 
     Its strata come from the scores without evidence from place: neighbors would share a stratum by what an audit shall
-    judge.
+    judge. Of several sites each has strata of its own, see `design.design`.
     """
     facts = store.call(layout, runs.find, run_id)
     freshness.refuse_former(layout, facts.chip_set)
@@ -86,7 +86,9 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
             "answer yet.",
             f"Choose between {fewest:,} and {n_open:,}.",
         )
-    return _begin(layout, "audit", facts.run_id, analyst, audit.design(scores, is_known, n=n, seed=_seed()), facts.chip_set)
+    where = store.call(layout, population.sites, chip_facts(layout, facts.chip_set)["building_ids"])
+    drawn = audit.design(scores, is_known, n=n, seed=_seed(), sites=where.or_none)
+    return _begin(layout, "audit", facts.run_id, analyst, drawn, facts.chip_set)
 
 
 def fewest_of(n_open: int) -> int:

@@ -150,6 +150,9 @@ def audit(
     if shown.type_facts:
         result["types"] = shown.type_facts
     lines += _share_lines(judged["at_threshold"])
+    if sites := judged.get("sites"):
+        result["sites"] = sites
+        lines += [one["words"] for one in sites]
     lines += [_type_words(one) for one in result.get("types", ())]
     if offer := thresholds.offer(damage_map.of_run(layout, run_id)):
         result["offer"] = {"threshold": offer.threshold.value, "n_flagged": offer.n_flagged, "words": offer.words}

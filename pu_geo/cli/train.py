@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pu_geo import jobs, wording
+from pu_geo.answers import ranking
 from pu_geo.cli import federation
 from pu_geo.cli.drawn import draw, with_options
 from pu_geo.cli.run import Json, Project, RunId, Screen, absolute, in_brackets, in_json, repeated, run_job, show
@@ -41,7 +42,8 @@ def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
     took, name = wording.duration(float(result["seconds"])), run_names.name(layout, result["run_id"])
     words = f"Run {result['run_id']} ({name}): learned from {result['n_positive']} damaged buildings, {took}."
     limit = choices.run(layout, result["run_id"]).threshold
-    return "\n".join([words, *damage_map.of_run(layout, result["run_id"], limit).doubts])
+    silent = filter(None, [ranking.silent_sites(layout)])
+    return "\n".join([words, *silent, *damage_map.of_run(layout, result["run_id"], limit).doubts])
 
 
 draw(screen, "rank", Rank, "joplin.pugeo")(_run_words)

@@ -20,7 +20,7 @@ from pu_geo import __version__
 from pu_geo.errors import FederationError, PuGeoError, printable
 from pu_geo.methods import catalog
 from pu_geo.methods.cards.fedaws import FedawsSettings
-from pu_geo.records import MAX_TYPE, Facts
+from pu_geo.records import MAX_TYPE, Facts, Grid
 from pu_geo.store import contents, federations
 from pu_geo.store.federations import REST
 from pu_geo.store.layout import checked_id
@@ -258,6 +258,10 @@ class Agreement:
         has not.
         """
         return contents.pixel_words(gsd_m, self.features.gsd_m, "The federation", f"in {printable(project)}")
+
+    def site_pixel_words(self, project: str, grid: Grid) -> list[str]:
+        """Return the same of each site of a project that is here."""
+        return contents.site_pixel_words(grid, [self.features.gsd_m], "The federation", f"in {printable(project)}")
 
     def warnings(self, folder: Path) -> list[str]:
         """Return what whoever leads must know: members of other pixels, and classes that took part in few of the rounds so

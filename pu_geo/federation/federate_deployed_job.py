@@ -127,7 +127,7 @@ def federate_join(job: Job, federation: str, class_name: str) -> Facts:
         )
     job.report(0.0, "reading features and labels")
     own = OwnData.read(job.layout, agreement)
-    warnings = agreement.pixel_words(job.layout.folder.name, store.call(job.layout, contents.grid).gsd_m)
+    warnings = agreement.site_pixel_words(job.layout.folder.name, store.call(job.layout, contents.grid))
     for words in warnings:
         job.report(0.0, words, is_news=True)
     part = _Reported(job, own, class_name, held[class_name])

@@ -281,7 +281,7 @@ def admit(layout: Layout, federation_id: str, asked: Request, fingerprint: str, 
 
 def pixel_words(layout: Layout, found: Invitation) -> list[str]:
     """Return in words that this project's pixels are much finer or coarser than those of whoever leads."""
-    return found.agreement.pixel_words(layout.folder.name, store.call(layout, contents.grid).gsd_m)
+    return found.agreement.site_pixel_words(layout.folder.name, store.call(layout, contents.grid))
 
 
 # Starts

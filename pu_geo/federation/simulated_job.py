@@ -52,7 +52,8 @@ def set_up(agreement: Agreement, leader: Layout, parties: Mapping[Layout, Held])
     parts: dict[int, Part] = {}
     for layout, held in parties.items():
         federations.require_different_buildings(layout.folder.name, held)
-        own, gsd_m = OwnData.read(layout, agreement), store.call(layout, contents.grid).gsd_m
+        own = OwnData.read(layout, agreement)
+        gsd_m = contents.oddest_gsd_m(store.call(layout, contents.grid), agreement.features.gsd_m)
         for name, source in held.items():
             part = Part(own, name, source)
             parts[part.row], members[part.row] = part, Member(name, layout.folder.name, gsd_m)

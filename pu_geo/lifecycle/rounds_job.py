@@ -35,9 +35,10 @@ def next_round(
 ) -> dict[str, object]:
     """Fill an empty project from the round before it.
 
-    Footprints keep their ids, and the area of interest stays. Answers are carried over as "to be confirmed": they come first
-    in the queue, and count, and are learned from, only once somebody gave them anew on the new image. Layers of no date and
-    from before the event come along with their scaling; one from after the event shows what is past, and stays behind.
+    Footprints keep their ids, the area of interest stays, and sites keep their names and divisions by place. Answers are
+    carried over as "to be confirmed": they come first in the queue, and count, and are learned from, only once somebody gave
+    them anew on the new image. Layers of no date and from before the event come along with their scaling; one from after the
+    event shows what is past, and stays behind.
 
     Args:
         previous: project folder of the round before.
@@ -77,7 +78,7 @@ def next_round(
             before, [scene for scene in old_scenes if scene.role == "pre"], is_cancelled=job.is_cancelled
         )
         kept = [replace(scene, path=_own_copy(before, job.layout, scene)) for scene in found]
-    scenes = add_scenes(Part(job, 0.0, 0.2), pre=pre, post=post, bands=bands, kept=kept, like=old_scenes)
+    scenes = add_scenes(Part(job, 0.0, 0.2), pre=pre, post=post, bands=bands, kept=kept, like=old_scenes, before=old_grid)
     with store.connect(job.layout) as db:
         grid = contents.grid(db)
         contents.add_footprints(db, replace(table, wkb=moved_to(table.wkb, old_grid.crs, grid.crs)))

@@ -373,14 +373,12 @@ def _origin_words(
 def _other_here(job: Job, restored: RestoredModel, chips: Chips, inputs: RunInputs) -> list[str]:
     """Return, in words, what is other here than where a model learned: pixels, layers, brightness."""
     there, words = restored.card["learned_from"], list[str]()
-    gsd_m, federation = store.call(job.layout, contents.grid).gsd_m, there.get("federation")
-    agreed_m = _number(federation.get("gsd_m")) if isinstance(federation, Mapping) else None
-    for each in (
-        _number(there.get("gsd_m")),
-        agreed_m,
-    ):  # a member's own file has its own pixels beside those that all agreed on
-        if each and each > 0:
-            words += [new for new in contents.pixel_words(gsd_m, each) if new not in words]
+    grid, federation, of_sites = store.call(job.layout, contents.grid), there.get("federation"), there.get("sites_gsd_m")
+    own = [there.get("gsd_m"), *(of_sites if isinstance(of_sites, list) else ())]
+    agreed = [federation.get("gsd_m")] if isinstance(federation, Mapping) else []
+    for sizes in (own, agreed):  # a member's own file has its own pixels beside those that all agreed on
+        if known := [each for each in map(_number, sizes) if each and each > 0]:
+            words += [new for new in contents.site_pixel_words(grid, known) if new not in words]
     facts = chip_facts(job.layout, inputs.chip_set)
     lacks = feature_sets.words_of_missing(_views_learned(restored), lacking(restored, facts))
     return [*words, *_brightness_warnings(restored, chips, facts), *filter(None, [lacks])]

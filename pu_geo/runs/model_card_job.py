@@ -118,6 +118,7 @@ def _card(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> d
 
 
 def _learned_from(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUData) -> Facts:
+    grid = store.call(layout, contents.grid)
     chips, pu, of_set = chips_learned(layout, facts.chip_set, data), inputs.pu, chip_facts(layout, facts.chip_set)
     taken, names = chips, [view.name for view in data.views]
     maker: Facts = facts.feature_maker
@@ -129,7 +130,8 @@ def _learned_from(layout: Layout, facts: RunFacts, inputs: RunInputs, data: PUDa
         "chip_set": facts.chip_set,
         "bands": of_set["bands"],
         "chip_shape": list(taken.shape[1:]),
-        "gsd_m": store.call(layout, contents.grid).gsd_m,
+        "gsd_m": grid.gsd_m,
+        **({"sites_gsd_m": [site.gsd_m for site in grid.sites]} if grid.sites else {}),
         "n_chips": len(chips),
         "n_positive": facts.n_positive,
         "n_not_damaged": int(pu.is_not_damaged.sum()),

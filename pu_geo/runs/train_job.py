@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
+from pu_geo.answers import ranking
 from pu_geo.features.views import Report
 from pu_geo.files import remove_path
 from pu_geo.methods.catalog import TrainingRequest
@@ -182,6 +183,7 @@ def finish(
                 is_oriented=None if clusters is None else clusters.oriented,
             )  # fmt: skip
         alarms = (alarm.words for alarm in collapse.alarms(indicators))
+        silent = ranking.silent_sites(layout) if facts.from_model is None else ""
         grades = {} if inputs.types is None else dict(zip(inputs.types.names, inputs.types.grades, strict=False))
         if facts.from_model is None and not facts.without_answers:  # one from elsewhere rests on no answer of here
             found = assessability.groups_without_answers(chips, pu.is_positive, pu.is_not_damaged, is_flagged)
@@ -193,7 +195,7 @@ def finish(
             seconds=round(time.monotonic() - began, 2),
             threshold=threshold,
             start_k=None if facts.start_k is None else int((is_flagged & inputs.is_unlabeled).sum()) or None,
-            warnings=tuple(dict.fromkeys((*facts.warnings, *inputs.warnings, *alarms))),
+            warnings=tuple(dict.fromkeys((*facts.warnings, *inputs.warnings, *alarms, *filter(None, [silent])))),
             versions={name: metadata.version(name) for name in ("torch", "numpy")},
             judgement=None if indicators.judgement is None else indicators.judgement.as_mapping(),
             type_grades=tuple(grades[name] for name in facts.types) if grades else (),

@@ -11,7 +11,7 @@ from pu_geo.files import move_path, remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.geo.raster.placement import check_overlap, check_ratio, coarse_words, project_grid
+from pu_geo.geo.raster.placement import at_places_of, check_overlap, check_ratio, coarse_words, project_grid
 from pu_geo.geo.readers import in_child, xbd_folder
 from pu_geo.geo.vector.sites import sites_under
 from pu_geo.records import BandTriple, Grid, Role, Scene, reads_alike
@@ -27,7 +27,7 @@ _MOST_NOTES = 5
 
 def add_scenes(
     job: Job, *, pre: Sequence[str], post: Sequence[str], bands: Sequence[int] | None = None, crs: str | None = None,
-    pixel_m: float | None = None, kept: Sequence[Scene] = (), like: Sequence[Scene] = (),
+    pixel_m: float | None = None, kept: Sequence[Scene] = (), like: Sequence[Scene] = (), before: Grid | None = None,
 ) -> dict[str, object]:  # fmt: skip
     """Check scenes, put them on the project grid, store them, and make quicklooks.
 
@@ -40,6 +40,8 @@ def add_scenes(
             pictures to be used without a place; see `local_space`.
         kept: scenes of another project, read here as they are there; their files were checked.
         like: other scenes that tell how files are read which do not say so themselves, after those that are here.
+        before: grid of the same event in another project, whose sites keep their names and divisions where this one has
+            none.
 
     Returns:
         {"added": ids, "width", "height", "gsd_m", "crs", "sites": names, "is_local": whether the project has no place on the
@@ -81,8 +83,10 @@ def add_scenes(
             )
     new = local_space.laid_over(here, new)
     scenes = here + new
-    former = store.call(job.layout, contents.any_grid)
-    grid = new_grid(job.layout, [scene for scene in scenes if scene.role == "post"], former)
+    former, shown = store.call(job.layout, contents.any_grid), [scene for scene in scenes if scene.role == "post"]
+    if former is None and before is not None:
+        former = at_places_of(before, shown)
+    grid = new_grid(job.layout, shown, former)
     notes += joined_words(former, grid)
     made = drawn(job, here, new, grid)
     scenes, notes = made.scenes, [*made.notes, *notes]

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import lru_cache
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,26 @@ def pixel_words(here_m: float, known_m: float, who: str = "The model", where: st
     if 1 / OTHER_GSD <= here_m / known_m <= OTHER_GSD:
         return []
     return [f"{who} knows pixels of {known_m:.2f} m; {where} they have {here_m:.2f} m, so buildings look other to it."]
+
+
+def site_pixel_words(grid: Grid, known_m: Sequence[float], who: str = "The model", where: str = "here") -> list[str]:
+    """Return the same of each site of a project, by the nearest of all the pixel sizes that a model, or a federation,
+    knows; of several sites their names say where.
+    """
+    return [
+        words
+        for site in grid.parts
+        for words in pixel_words(
+            site.gsd_m,
+            min(known_m, key=lambda known: abs(log(known / site.gsd_m))),
+            who, f"in {site.name}" if grid.sites else where,
+        )
+    ]  # fmt: skip
+
+
+def oddest_gsd_m(grid: Grid, known_m: float) -> float:
+    """Return the pixel size, in metres, of the site that differs most from a known one."""
+    return max((site.gsd_m for site in grid.parts), key=lambda own: abs(log(own / known_m)))
 
 
 def any_grid(db: sqlite3.Connection) -> Grid | None:

@@ -40,7 +40,7 @@ class Member:
 
     Attributes:
         project: name that people gave the project.
-        gsd_m: pixel size of its scenes on the ground, metres.
+        gsd_m: pixel size of its scenes on the ground, metres; of several sites that which differs most from the agreed one.
         fingerprint: of the public key, in the form that people compare; "" in a trial.
         public_key: as text; "" in a trial.
         is_own: whether the leader's own project is this member.

@@ -5,6 +5,7 @@ A removed building is in no count. A building that stands elsewhere than where a
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,15 +16,49 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
-from pu_geo.records import NOT_IN_RUN, RunFacts
+from pu_geo.records import NOT_IN_RUN, Ints, RunFacts
 from pu_geo.store import chosen, contents, labels, runs, store
 from pu_geo.store.layout import Layout
+from pu_geo.wording import listed
 
 Bools = NDArray[np.bool_]
 Class = Literal["confirmed", "flagged", "not_flagged", "not_assessed"]
 CLASSES: tuple[Class, ...] = ("confirmed", "flagged", "not_flagged", "not_assessed")
 REMOVED = assessability.REMOVED
 _WHY = "<U24"
+
+
+@dataclass(frozen=True)
+class Sites:
+    """The site of each of some buildings.
+
+    Attributes:
+        names: of the sites of the event in their order; none in a project of one site.
+        of: int64 [N], the number of each building's site; -1 of one that is gone, and 0 of all in a project of one site.
+    """
+
+    names: Sequence[str]
+    of: Ints
+
+    @property
+    def or_none(self) -> Ints | None:
+        """Return `of` where there are several sites; None where there is one."""
+        return np.maximum(self.of, 0) if self.names else None
+
+    def silent_words(self, has_answer: Bools) -> str:
+        """Return in a sentence which sites have buildings and, by bool [N], no answers; "" where all have some."""
+        silent = set(self.of.tolist()).difference(self.of[has_answer].tolist())
+        names = [name for site, name in enumerate(self.names) if site in silent]
+        return f"No answers yet in {listed(names)}: the ranking there rests on other sites." if names else ""
+
+
+def sites(db: sqlite3.Connection, ids: Sequence[str]) -> Sites:
+    """Return the site of each of some buildings, [N]; in a project of one site no outline is read."""
+    grid = contents.any_grid(db)
+    if grid is None or not grid.sites:
+        return Sites((), np.zeros(len(ids), np.int64))
+    of = dict(zip(contents.building_ids(db), contents.sites(db).tolist(), strict=True))
+    return Sites([one.name for one in grid.sites], np.fromiter(map(of.get, ids, repeat(-1)), np.int64, len(ids)))
 
 
 @dataclass(frozen=True)
@@ -36,12 +71,14 @@ class Population:
         why: str [N], why a building without an answer is not assessed: one of `assessability.Why`, `NOT_IN_RUN` or
             `REMOVED`; "" where it is.
         exact: float32 [N], scores in 0..1 as the run gave them, by which ranks are; NaN where none counts.
+        sites: where each of them is.
     """
 
     ids: Sequence[str]
     answers: Sequence[str | None]
     why: NDArray[np.str_]
     exact: NDArray[np.float32]
+    sites: Sites
 
     @cached_property
     def scores(self) -> NDArray[np.float64]:
@@ -139,7 +176,7 @@ def is_gone(layout: Layout, chip_set: str, run_id: str | None) -> Bools:
 def _standing(layout: Layout, ids: Sequence[str], why: NDArray[np.str_], scores: NDArray[np.float32]) -> Population:
     """Add the answers, and take away what was removed."""
     with store.connect(layout) as db:
-        answers, there = labels.current_labels(db), set(contents.building_ids(db))
+        answers, there, where = labels.current_labels(db), set(contents.building_ids(db)), sites(db, ids)
     why[np.fromiter((one not in there for one in ids), np.bool_, len(ids))] = REMOVED
     scores[np.isin(why, (NOT_IN_RUN, REMOVED))] = np.nan
-    return Population(ids, list(map(answers.get, ids)), why, scores)
+    return Population(ids, list(map(answers.get, ids)), why, scores, where)

@@ -174,3 +174,22 @@ def test_refuses_arrays_that_do_not_fit_and_has_nothing_to_show_where_all_is_ans
     for n in (0, 3):
         for given in (scores[:n], None):
             assert next_queue(given, features[:n], xy_m[:n], fresh(n, tuple(range(n)))).items == []
+
+
+def test_every_site_is_asked_in_its_turn() -> None:
+    scores, features, xy_m = scene(0)
+    sites = np.repeat([0, 1, 2], [280, 15, 5])
+    scores /= 100.0**sites  # nobody would come to them by rank
+    state = replace(fresh(), sites=sites)
+    best = next_queue(scores, features, xy_m, state, mix=Mix(1, 0, 0), n=20).items
+    assert [sites[item.row] for item in best] == [0, 1, 2] * 5 + [0, 1] * 2 + [0]  # the third has none left
+    assert [item.row for item in best[1::3]][:5] == (280 + np.argsort(-scores[280:295])[:5]).tolist()
+    for given, mix in ((scores, Mix(0, 1, 0)), (None, EVEN)):
+        unlike = next_queue(given, features, xy_m, state, mix=mix, n=9)
+        assert [sites[item.row] for item in unlike.items] == [0, 1, 2] * 3
+    asked = set()  # a queue that is shorter than there are sites goes on where the one before ended
+    for _ in range(3):
+        queue = next_queue(scores, features, xy_m, state, mix=Mix(1, 0, 0), n=1)
+        state = queue.state
+        asked |= {int(sites[item.row]) for item in queue.items}
+    assert asked == {0, 1, 2}

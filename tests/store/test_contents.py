@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_parts import small_grid, small_scene
+from small_parts import sites_grid, small_grid, small_scene
 
 from pu_geo.errors import ProjectError
 from pu_geo.records import Layer, View
@@ -117,3 +117,13 @@ def test_empty_and_large_files_and_a_full_disk_are_refused(project: Layout, monk
     for content, words in ((b"", "has 0 bytes"), (b"x" * 11, "has 11 bytes"), (b"x" * 10, "No space left")):
         with pytest.raises(ProjectError, match=words):
             contents.keep(project, [("a.geojson", content)])
+
+
+def test_other_pixels_are_said_of_each_site() -> None:
+    grid = sites_grid([5, 5])
+    grid = replace(grid, sites=(grid.sites[0], replace(grid.sites[1], gsd_m=2.0)))
+    assert contents.site_pixel_words(grid, [0.5]) == [
+        "The model knows pixels of 0.50 m; in Site 2 they have 2.00 m, so buildings look other to it."
+    ]
+    assert contents.site_pixel_words(grid, [0.4, 1.8]) == []
+    assert contents.oddest_gsd_m(grid, 0.6) == 2.0

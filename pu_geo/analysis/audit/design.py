@@ -78,8 +78,14 @@ class Choice:
     words: str
 
 
-def design(scores: Scores, is_known: Bools, *, n: int, seed: int, cuts: tuple[float, ...] = CUTS) -> Audit:
+def design(
+    scores: Scores, is_known: Bools, *, n: int, seed: int, cuts: tuple[float, ...] = CUTS, sites: Rows | None = None
+) -> Audit:
     """Draw the audit of a map: strata denser at the top, checks by the root of their sizes.
+
+    Of an event with several sites, strata are those of each site, see `start_audit`. They are cut by score as far as n has
+    three checks for each; with fewer than three for a site, strata are those of one site, and chance says how many checks
+    each site gets.
 
     Args:
         scores: float [N], finite where not known.
@@ -87,6 +93,7 @@ def design(scores: Scores, is_known: Bools, *, n: int, seed: int, cuts: tuple[fl
         n: checks; all buildings that are not known where there are fewer. Add checks later with a larger `n_drawn`.
         seed: of the permutations.
         cuts: rising shares from the top.
+        sites: int64 [N], number of the site of each; None where all are of one.
 
     Raises:
         ValueError: if n < 0, or a building that is not known has no finite score.
@@ -94,7 +101,10 @@ def design(scores: Scores, is_known: Bools, *, n: int, seed: int, cuts: tuple[fl
     _check_scores(scores, ~is_known)
     if n < 0:
         raise ValueError(f"an audit has 0 or more checks; got n = {n}.")
-    audit = start_audit(scores, is_known, seed=seed, cuts=cuts)
+    audit = start_audit(scores, is_known, seed=seed, cuts=cuts, sites=sites)
+    while sites is not None and n < 3 * len(audit.low):
+        cuts, sites = (cuts[1:], sites) if cuts else (CUTS, None)
+        audit = start_audit(scores, is_known, seed=seed, cuts=cuts, sites=sites)
     return replace(audit, n_drawn=min(n, len(audit.rows)))
 
 

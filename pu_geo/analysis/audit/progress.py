@@ -25,6 +25,7 @@ STRATA_FROM_TOP = (0.01, 0.05, 0.20)  # where an audit cuts the buildings, as sh
 SMALLEST_STRATUM = 20
 FEWEST_PICKED = 3  # answered buildings among those removed, below which nobody asks whether they were picked
 PICKED = 0.001  # chance of so many of them, below which they were
+LEAST_OF_EACH = 2  # checks of each stratum, by which its spread can be judged, where sites are strata
 FEWEST_CHECKS = 30  # answered random checks below which there is no estimate of the total
 
 
@@ -34,7 +35,7 @@ class Audit:
 
     Attributes:
         rows: int64 [M], the buildings that were unanswered at the start, in drawing order.
-        stratum: int64 [M], of each of them; 0 has the highest scores.
+        stratum: int64 [M], of each of them; 0 has the highest scores, of the first site.
         low, high: float64 [S], lowest and highest score in each stratum at the start.
         n_drawn: how many of `rows` were drawn; those that count are fewer where not all are answered, see `n_counted`.
     """
@@ -82,33 +83,44 @@ class Audit:
 
 
 def start_audit(
-    scores: NDArray[np.floating], is_answered: Bools, *, seed: int, cuts: tuple[float, ...] = STRATA_FROM_TOP
-) -> Audit:
+    scores: NDArray[np.floating], is_answered: Bools, *, seed: int, cuts: tuple[float, ...] = STRATA_FROM_TOP,
+    sites: Rows | None = None,
+) -> Audit:  # fmt: skip
     """Fix the order in which random checks are drawn.
 
     Strata are cut by rank, denser at the top; a cut that leaves fewer than 20 buildings on a side is not made. Each
     stratum gets checks in proportion to the square root of its size: Neyman's allocation where each holds about as many
     damaged buildings.
 
+    Of several sites each is cut by itself, by its own ranks, and the first two checks of every stratum come before all
+    others, so that no site is left without. Within a stratum the draw is as random as in one site: the same inclusion
+    probabilities and estimates hold.
+
     Args:
         scores: float [N], finite where not answered.
         is_answered: bool [N]; the others are what the sample stands for.
         seed: of the permutations.
         cuts: rising shares from the top; () for one stratum, as `stop_rule` needs it.
+        sites: int64 [N], number of the site of each; None where all are of one.
     """
     ranked = np.flatnonzero(~is_answered)
     ranked = ranked[np.argsort(-scores[ranked], kind="stable")]
-    ends = [0]
-    for end in (round(share * len(ranked)) for share in cuts):
-        if min(end - ends[-1], len(ranked) - end) >= SMALLEST_STRATUM:
-            ends.append(end)
-    strata = np.split(ranked, ends[1:]) if len(ranked) else []
+    of = np.zeros(len(ranked)) if sites is None else sites[ranked]
+    strata: list[Rows] = []
+    for own in (ranked[of == site] for site in np.unique(of)):
+        ends = [0]
+        for end in (round(share * len(own)) for share in cuts):
+            if min(end - ends[-1], len(own) - end) >= SMALLEST_STRATUM:
+                ends.append(end)
+        strata += np.split(own, ends[1:])
     draw = np.random.default_rng(seed)
     rows = np.concatenate([ranked[:0], *(draw.permutation(part) for part in strata)])
     stratum = np.repeat(np.arange(len(strata)), [len(part) for part in strata])
     # The j-th draw from a stratum is due at (j - 1/2) / weight: Sainte-Laguë's way to alternate.
-    due = np.concatenate([np.empty(0), *((np.arange(len(part)) + 0.5) / np.sqrt(len(part)) for part in strata)])
-    order = np.argsort(due, kind="stable")
+    due = [np.empty(0), *((np.arange(len(part)) + 0.5) / np.sqrt(len(part)) for part in strata)]
+    for of_part in due if sites is not None else ():
+        of_part[:LEAST_OF_EACH] -= len(ranked)
+    order = np.argsort(np.concatenate(due), kind="stable")
     low, high = (np.array([scores[part[at]] for part in strata], np.float64) for at in (-1, 0))
     return Audit(rows[order], stratum[order], low, high)
 

@@ -115,7 +115,10 @@ def accept(layout: Layout, invitation: Invitation, own: Held) -> list[Path]:
         write_invitation(folder, invitation)
     federations.write_memberships(folder, held)
     with store.connect(layout) as db:
-        project, gsd_m = store.project_name(db)[:MAX_TEXT], contents.grid(db).gsd_m
+        project, gsd_m = (
+            store.project_name(db)[:MAX_TEXT],
+            contents.oddest_gsd_m(contents.grid(db), agreement.features.gsd_m),
+        )
     made = []
     for row, name in rows.items():
         key = credentials.private_key(key_path(folder, row))

@@ -65,6 +65,15 @@ def project_grid(post_scenes: Sequence[Scene], former: Grid | None = None, crs: 
     return replace(whole, x_unit_m=x_unit_m, y_unit_m=y_unit_m)
 
 
+def at_places_of(before: Grid, scenes: Sequence[Scene]) -> Grid:
+    """Return the grid of an event before as the former one of other scenes of it: each is of the site that it shows most
+    of.
+    """
+    of = {scene.scene_id: sites[0].name for scene in scenes if (sites := sites_under(scene, before))}
+    own = (replace(site, scenes=tuple(one for one in of if of[one] == site.name)) for site in before.parts)
+    return replace(before, sites=tuple(own))
+
+
 def _grid_of(scenes: Sequence[Scene], name: str, is_named: bool) -> Grid:
     first = scenes[0]
     a, e, x0, y1 = _north_up(first)

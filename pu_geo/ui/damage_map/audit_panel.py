@@ -60,6 +60,9 @@ def _figures(run_id: str, shown: DamageMap) -> None:
     for column, title, help_words, share in both:
         column.metric(title, share_words(share), border=True, help=help_words)
         column.caption(frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)))
+    if sites := auditing.by_site(shown.layout, run_id, shown.limit.value):
+        with st.expander(texts.BY_SITE):
+            st.markdown("\n".join(f"- {frame.plain(one['words'])}" for one in sites))
 
 
 def _offer(run_id: str, shown: DamageMap) -> None:

@@ -19,7 +19,7 @@ from rasterio.transform import Affine
 
 from pu_geo.errors import ImageryError, PuGeoError
 from pu_geo.geo.raster.mosaic import Mosaic
-from pu_geo.geo.raster.placement import project_grid
+from pu_geo.geo.raster.placement import at_places_of, project_grid
 from pu_geo.geo.raster.scene_files import describe
 from pu_geo.geo.readers import xbd
 from pu_geo.geo.vector.footprints import read_footprints
@@ -288,3 +288,16 @@ def test_the_official_layout_is_found_and_pictures_without_labels_are_left_out(t
     assert describe(found.post[0], "post", "s").crs == "EPSG:32615"
     with pytest.raises(ImageryError):
         xbd.find_xbd(tmp_path / "labels")
+
+
+def test_other_scenes_of_an_event_are_of_the_sites_at_their_places(make_scene: Make) -> None:
+    port, hill, near_hill = (
+        replace(make_scene(f"s{k}", PICTURE, NORTH_UP @ Affine.translation(shift, 0)), scene_id=f"post-{k}")
+        for k, shift in enumerate((0, 40_000, 40_030))
+    )
+    first = project_grid([port, hill])
+    before = replace(first, sites=tuple(replace(one, name=name) for one, name in zip(first.sites, "PH", strict=True)))
+    later = [replace(near_hill, scene_id="post-1"), replace(port, scene_id="post-2"), replace(hill, scene_id="post-3")]
+    assert [(one.name, one.scenes) for one in project_grid(later, at_places_of(before, later)).sites] == [
+        ("H", ("post-1", "post-3")), ("P", ("post-2",)),
+    ]  # fmt: skip
