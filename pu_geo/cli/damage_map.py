@@ -185,10 +185,8 @@ def _counts(result: Mapping[str, Any]) -> str:
 
 def _site_words(result: Mapping[str, Any]) -> list[str]:
     """Return what a map counts in each site, a line each; nothing where there is one."""
-    return [
-        f"{one['name']}: {', '.join(f'{words.lower()} {one[key]:,}' for key, words in list(damage_map.SITE_COLUMNS.items())[1:7])}."
-        for one in result.get("sites", ())
-    ]
+    found = [{**one, "flagged": one["flagged"] + one["confirmed"]} for one in result.get("sites", ())]
+    return [f"{one['name']}: {one['buildings']:,} {result['units']}, {_counts(one)}" for one in found]
 
 
 def _origin(layout: Layout, result: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from pu_geo.analysis import place
 from pu_geo.assessment.auditing import NOT_KNOWN, without_headline
 from pu_geo.files import write_export
 from pu_geo.geo.export.codebook import types_of
-from pu_geo.geo.export.report_map import LONG_SIDE_PX, MARKED, MapPicture, draw_map, middles, round_length
+from pu_geo.geo.export.report_map import LONG_SIDE_PX, MARKED, draw_map, middles, round_length
 from pu_geo.maps.damage_map import SITE_COLUMNS, count
 from pu_geo.methods.catalog import METHODS
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Facts, Grid, Units
@@ -65,11 +65,7 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
         title=title,
         footer=f"{_USUAL} {facts['product_version']} \u00b7 run {plain(facts['run_id'], 48)} \u00b7 {plain(title, 70)}",
         sections=[
-            *(
-                [Section("Sites", [_OF_SITES], list(map(list, map(dict.values, sites))), list(SITE_COLUMNS.values()))]
-                if sites
-                else []
-            ),
+            *[Section("Sites", [_OF_SITES], [list(one.values()) for one in sites], [*SITE_COLUMNS.values()])] * bool(sites),
             _audit(facts["audit"], units),
             *_types(damage_map),
             *area_section(areas, units),
@@ -91,22 +87,16 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
         scored_at=_first(columns, "run_at"),
         answered_at=max(count(columns["labelled_at"]), default=""),
         places=middles(grid).tolist() if sites else [],
-        maps=[
-            _map(draw_map(damage_map, grid, background, k), f"{k + 1} {site.name}" if sites else "")
-            for k, site in enumerate(grid.parts)
-        ],
+        maps=[draw_map(damage_map, grid, background, k) for k in range(len(grid.parts))],
+        names=[one["name"] for one in sites],
+        no_place=_NO_PLACE,
+        coordinates=_coordinates,
+        length=_length,
         round_length=round_length,
         full_px=LONG_SIDE_PX,
     )
     write_export(out, [page.encode("utf-8")])
     return out
-
-
-def _map(picture: MapPicture, name: str) -> Facts:
-    bar_m = round_length(0.1 * max(picture.width, picture.height) * picture.m_per_px)
-    corners = [_coordinates(*corner) for corner in picture.corners] or (_NO_PLACE, "", "", "")
-    bar = {"bar": _length(bar_m), "bar_px": bar_m / picture.m_per_px}
-    return {"name": name, "picture": picture, "corners": corners, **bar}
 
 
 def _first(columns: Mapping[str, Sequence[object]], name: str) -> object:

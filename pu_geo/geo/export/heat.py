@@ -47,17 +47,18 @@ def export_heat(damage_map: DamageMap, out: Path, cell_m: float = CELL_M) -> Non
     check_format(damage_map.grid_crs, "heat")
     if len(damage_map.wkb) == 0:
         raise PuGeoError("The damage map has no buildings, so there is no heat to draw.", "Add footprints first.")
-    sites: Any = damage_map.metadata.get("sites", [{"crs": damage_map.grid_crs}])
-    names = np.array(damage_map.columns.get("site", [None] * len(damage_map.wkb)), dtype=object)
-    here = [(site, names == site.get("name")) for site in sites]
-    for k, (site, is_in) in enumerate([one for one in here if one[1].any()], start=1):
-        wkb = moved_to(list(compress(damage_map.wkb, is_in)), damage_map.grid_crs, site["crs"])
+    sites: Any = damage_map.metadata.get("sites", ())
+    crs_of = {one["name"]: one["crs"] for one in sites} or {"": damage_map.grid_crs}
+    names = damage_map.columns.get("site", [""] * len(damage_map.wkb))
+    for k, site in enumerate([one for one in crs_of if one in names], start=1):
+        is_in = [name == site for name in names]
+        wkb = moved_to(list(compress(damage_map.wkb, is_in)), damage_map.grid_crs, crs_of[site])
         columns = {"damage_binary": list(compress(damage_map.columns["damage_binary"], is_in))}
-        part = replace(damage_map, wkb=wkb, columns=columns, grid_crs=site["crs"])
-        _write(part, out if k == 1 else out.with_stem(f"{out.stem}_{k}"), cell_m, site.get("name"))
+        part = replace(damage_map, wkb=wkb, columns=columns, grid_crs=crs_of[site])
+        _write(part, out if k == 1 else out.with_stem(f"{out.stem}_{k}"), cell_m, {"SITE": site} if site else {})
 
 
-def _write(damage_map: DamageMap, out: Path, cell_m: float, site: str | None) -> None:
+def _write(damage_map: DamageMap, out: Path, cell_m: float, tags: dict[str, str]) -> None:
     xy = centroids(damage_map.wkb)
     low, high = xy.min(axis=0), xy.max(axis=0)
     step = float(max(1e-3 if systems.load_crs(damage_map.grid_crs).is_geographic else 100.0, (high - low).max()))
@@ -82,9 +83,7 @@ def _write(damage_map: DamageMap, out: Path, cell_m: float, site: str | None) ->
             target.write(bands)
             target.descriptions = BANDS
             target.units = ("1/km2", "", "")
-            facts = {"CELL_M": f"{cell_m:g}", "TITLE": title, "DISCLAIMER": disclaimer} | (
-                {} if site is None else {"SITE": site}
-            )
+            facts = {"CELL_M": f"{cell_m:g}", "TITLE": title, "DISCLAIMER": disclaimer, **tags}
             target.update_tags(**facts, PU_GEO=as_text(dict(damage_map.metadata)))
         write_export(out, [file.read()])
 
