@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -33,9 +32,12 @@ def mapped(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     layout = prepared_places(folder / "event.pugeo", [draw_place(folder, name) for name in PLACES])
     project = Project.open(layout.folder)
     ids = project.building_ids()
-    project.label([*ids[:3], ids[-1]])
-    project.label([*ids[3:5], ids[-2]], "not_damaged")
-    project.label([ids[5]], "not_assessable")
+    for some, label in (
+        (ids[:3] + ids[-1:], "positive"),
+        (ids[3:5] + ids[-2:-1], "not_damaged"),
+        (ids[5:6], "not_assessable"),
+    ):
+        project.label(some, label)
     project.rank()
     project.publish(["geojson", "csv", "heat"])
     return layout
@@ -48,12 +50,11 @@ def site_by_place(shape: shapely.Geometry) -> str:
 
 def counts_of(rows: Rows) -> dict[str, int]:
     """Count by hand, from answers, scores and threshold."""
-    found = Counter[str]()
-    answered = {"damaged": "confirmed", "no_visible_damage": "not_flagged", "not_assessable": "not_assessed"}
-    for row in rows:
-        by_score = "flagged" if row["assessed"] and row["score"] >= row["threshold"] else "not_flagged"
-        found[answered.get(row["label"], by_score if row["assessed"] else "not_assessed")] += 1
-    kinds = {kind: found[kind] for kind in ("confirmed", "flagged", "not_flagged", "not_assessed")}
+    answered = {"damaged": "confirmed", "no_visible_damage": "not_flagged"}
+    by_score = ["flagged" if (row["score"] or 0) >= row["threshold"] else "not_flagged" for row in rows]
+    assessed = [answered.get(row["label"], score) for row, score in zip(rows, by_score, strict=True) if row["assessed"]]
+    kinds = {kind: assessed.count(kind) for kind in ("confirmed", "flagged", "not_flagged")}
+    kinds["not_assessed"] = len(rows) - len(assessed)
     return {"buildings": len(rows), **kinds, "answers": sum(row["label"] is not None for row in rows)}
 
 
