@@ -170,20 +170,26 @@ def _area_words(layout: Layout, result: Mapping[str, Any]) -> str:
 @draw(screen, "export", Export, "joplin.pugeo --out map.geojson")
 def _export_words(layout: Layout, result: Mapping[str, Any]) -> str:
     words = f"Wrote {result['n']} {result['units']} to {result['out']}: {_counts(result)}"
-    return "\n".join([words, *_origin(layout, result)])
+    return "\n".join([words, *_site_words(result), *_origin(layout, result)])
 
 
 @draw(screen, "publish", Publish, "joplin.pugeo --formats geojson gpkg csv")
 def _version_words(layout: Layout, result: Mapping[str, Any]) -> str:
     changed = "" if result["n_changes"] is None else f" {result['n_changes']:,} of them changed since the version before."
     written = f"{result['version']} with {result['n']} {result['units']} into {result['out']}"
-    return "\n".join([f"Wrote {written}: {_counts(result)}{changed}", *_origin(layout, result)])
+    return "\n".join([f"Wrote {written}: {_counts(result)}{changed}", *_site_words(result), *_origin(layout, result)])
 
 
 def _counts(result: Mapping[str, Any]) -> str:
     hidden = f", {result['not_assessed']:,} not assessed" if result["not_assessed"] else ""
     types = "".join(f", {one['name']}: {one['by_people'] + one['by_score']:,}" for one in result.get("types", ()))
     return f"{result['flagged']:,} flagged or confirmed damaged{hidden}{types}."
+
+
+def _site_words(result: Mapping[str, Any]) -> list[str]:
+    """Return what a map counts in each site, a line each; nothing where there is one."""
+    found = [{**one, "flagged": one["flagged"] + one["confirmed"]} for one in result.get("sites", ())]
+    return [f"{one['name']}: {one['buildings']:,} {result['units']}, {_counts(one)}" for one in found]
 
 
 def _origin(layout: Layout, result: Mapping[str, Any]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import shapely
 
-from pu_geo.geo.vector.crs import is_local
+from pu_geo.records import Grid
 from pu_geo.store import contents, store
 from pu_geo.store.layout import Layout
 
@@ -26,6 +26,8 @@ _LISTS = {"damage_types", "absent_types"}  # of texts, as JSON
 def footprints(layout: Layout) -> geopandas.GeoDataFrame:
     """Return the footprints with `building_id` as index, in the order in which they were added, project CRS.
 
+    Of an event of several sites, longitude and latitude of WGS 84, with the column `site`: its name.
+
     Columns: `area_m2`, `source_footprint`, the attributes of the files that they came from, and `geometry`. An attribute
     that is called as one of ours, or by the same letters in another case, has an underscore behind its name.
 
@@ -34,7 +36,9 @@ def footprints(layout: Layout) -> geopandas.GeoDataFrame:
     """
     with store.connect(layout) as db:
         grid, table, sources = contents.grid(db), contents.footprints(db), contents.footprint_sources(db)
+        sites = contents.site_names(db, table.building_ids)
     columns: dict[str, Any] = {"area_m2": table.area_m2, "source_footprint": sources}
+    columns |= {"site": sites} if grid.sites else {}
     taken = {"building_id", "geometry", *columns}
     for attribute in sorted({name for row in table.attributes for name in row}):
         name = attribute
@@ -42,12 +46,12 @@ def footprints(layout: Layout) -> geopandas.GeoDataFrame:
             name += "_"
         taken.add(name.lower())
         columns[name] = [row.get(attribute) for row in table.attributes]
-    return _frame(columns, table.building_ids, table.wkb, grid.crs)
+    return _frame(columns, table.building_ids, table.wkb, grid)
 
 
 def live_map(layout: Layout) -> geopandas.GeoDataFrame:
     """Return what the damage map says now, as the layer `damage_map` that QGIS shows, with `building_id` as index, project
-    CRS.
+    CRS; of an event of several sites, longitude and latitude of WGS 84.
 
     Columns: `area_m2`, `label`, `labeller`, `labelled_at`, `score` and `rank` of the chosen run where the building is
     assessed, `run_id`, `reason`, `damage_types`, `absent_types`, `comment`, `grade`, `threshold`, `assessed`,
@@ -66,14 +70,15 @@ def live_map(layout: Layout) -> geopandas.GeoDataFrame:
         columns[name] = np.array(columns[name], np.bool_)
     for name in _LISTS & columns.keys():
         columns[name] = [None if text is None else ";".join(json.loads(text)) for text in columns[name]]
-    frame = _frame(columns, ids, [contents.wkb_from_blob(blob) for blob in blobs], grid.crs)
+    frame = _frame(columns, ids, [contents.wkb_from_blob(blob) for blob in blobs], grid)
     return frame.astype({**dict.fromkeys(_WHOLE, "Int64"), "score": "float64", "threshold": "float64"})
 
 
-def _frame(columns: dict[str, Any], ids: Sequence[str], wkb: Sequence[bytes], crs: str) -> geopandas.GeoDataFrame:
+def _frame(columns: dict[str, Any], ids: Sequence[str], wkb: Sequence[bytes], grid: Grid) -> geopandas.GeoDataFrame:
     import geopandas
     import pandas
 
     shapes = shapely.from_wkb(np.array(list(wkb), dtype=object))
     index = pandas.Index(list(ids), name="building_id", dtype=object)
-    return geopandas.GeoDataFrame(columns, geometry=shapes, index=index, crs=None if is_local(crs) else crs)
+    frame = geopandas.GeoDataFrame(columns, geometry=shapes, index=index, crs=grid.crs if grid.has_place else None)
+    return frame.to_crs("EPSG:4326") if grid.sites else frame

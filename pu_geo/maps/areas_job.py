@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import shapely
 
 from pu_geo.analysis.area_table import area_rows
@@ -134,7 +135,8 @@ def sum_up(job: Job, *, run_id: str, threshold: float, cell_m: float = CELL_M, t
         cell_m: side of the square cells, metres.
 
     Returns:
-        {"layers": names, "run_id", "threshold", "types": name of each damage type by its columns}; each layer is in the
+        {"layers": names, "run_id", "threshold", "types": name of each damage type by its columns, "sites": of
+        several, the box of the buildings of each in the project CRS by its name}; each layer is in the
         job's folder as `<layer>.json` with "rows", "outlines" (of the largest part of each area, [[x, y], ...] in metres of
         the project grid), "n_outside" and "n_several".
     """
@@ -151,7 +153,9 @@ def sum_up(job: Job, *, run_id: str, threshold: float, cell_m: float = CELL_M, t
         write_json(job.folder / f"{name}.json", drawn)
         names.append(name)
     types = {f"{one['column']}_{state}": one["name"] for one in types_of(damage_map) for state in ("yes", "unknown")}
-    return {"layers": names, "run_id": run_id, "threshold": threshold, "types": types}
+    shapes, of = shapely.from_wkb(damage_map.wkb), np.array(damage_map.columns.get("site", []), dtype=object)
+    sites = {name: shapely.total_bounds(shapes[of == name]).tolist() for name in dict.fromkeys(of)}
+    return {"layers": names, "run_id": run_id, "threshold": threshold, "types": types, "sites": sites}
 
 
 def _outline(wkb: bytes) -> list[list[float]]:

@@ -48,6 +48,11 @@ WHY = {
     NOT_IN_RUN: "added after the run, which does not score them",
 }
 """Why a building is not assessed, for people."""
+SITE_COLUMNS = {
+    "name": "Site", "buildings": "Buildings", "confirmed": "Confirmed", "flagged": "Flagged", "not_flagged": "Not flagged",
+    "not_assessed": "Not assessed", "answers": "Answers", "pixel_m": "Pixel, m", "crs": "Coordinate system",
+}  # fmt: skip
+"""What a map counts in each site of an event, and what its grid is: key -> words for people."""
 _OF_PEOPLE = (
     "damage_class",
     "label",
@@ -163,6 +168,26 @@ class DamageMap:
     def doubts(self) -> list[str]:
         """Return in which scenes it is doubtful and what to do, one sentence a scene."""
         return [row.doubt for row in self.scenes if row.doubt]
+
+    # Sites
+
+    @cached_property
+    def site_names(self) -> list[str]:
+        """Return the name of the site of each building, [N]; "" of all in a project of one site."""
+        return store.call(self.layout, contents.site_names, self.population.ids)
+
+    @cached_property
+    def sites(self) -> list[dict[str, Any]]:
+        """Return what it counts in each site of an event, by the keys of `SITE_COLUMNS`; nothing where there is one site."""
+        names = self.site_names
+        n = Counter(zip(names, self.classes, strict=True))
+        answered = Counter(zip(names, map(bool, self.population.answers), strict=True))
+        return [
+            {"name": site.name, "buildings": names.count(site.name)}
+            | {kind: n[site.name, kind] for kind in population.CLASSES}
+            | {"answers": answered[site.name, True], "pixel_m": site.gsd_m, "crs": site.crs}
+            for site in store.call(self.layout, contents.grid).sites
+        ]
 
     # Columns of exports
 

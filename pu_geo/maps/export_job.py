@@ -57,18 +57,17 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
 
     Returns:
         {"n", "flagged" with the confirmed, "confirmed", "not_assessed", "run_id", "method", "threshold", "threshold_origin",
-        "audit_id", "types" where the run scores damage types, "layers" where its chips have some, "doubts", "units": the
-        words for what is counted, such as "buildings" or "cells of 30 m"}
+        "audit_id", "types" where the run scores damage types, "layers" where its chips have some, "sites" where there are
+        several, see `SITE_COLUMNS`, "doubts", "units": words for what is counted, such as "buildings" or "cells of 30 m"}
     """
-    binary, label = damage_map.columns["damage_binary"], damage_map.columns["label"]
+    binary, label = (list(damage_map.columns[name]) for name in ("damage_binary", "label"))
     return {
         "n": len(damage_map.building_ids),
-        "flagged": sum(value == "damaged" for value in binary),
-        "confirmed": sum(value == "damaged" for value in label),
-        "not_assessed": sum(value == "not_assessed" for value in binary),
+        "flagged": binary.count("damaged"),
+        "confirmed": label.count("damaged"),
+        "not_assessed": binary.count("not_assessed"),
         **{name: damage_map.metadata[name] for name in ("run_id", "method", "threshold", "threshold_origin", "audit_id")},
-        **({"types": metadata["types"]} if (metadata := damage_map.metadata).get("types") else {}),
-        **({"layers": metadata["layers"]} if metadata.get("layers") else {}),
+        **{name: damage_map.metadata[name] for name in ("types", "layers", "sites") if damage_map.metadata.get(name)},
         "doubts": [row["doubt"] for row in damage_map.metadata["scenes"] if row["doubt"]],  # type: ignore[attr-defined]
         "units": damage_map.units.full,
     }
@@ -120,9 +119,11 @@ def rows_of(damage_map: DamageMap, building_ids: Collection[str]) -> DamageMap:
 
 
 def _metadata_of(part: DamageMap, name: str) -> dict[str, object]:
-    """Count the buildings of the part; counts, estimate and audit of all the map say so."""
+    """Count the buildings of the part; counts, estimate, audit and sites of all the map say so."""
     facts: dict[str, Any] = dict(part.metadata)
-    whole = {key: facts.pop(key) for key in ("counts", "estimate", "audit")}
+    whole: dict[str, Any] = {key: facts.pop(key) for key in ("counts", "estimate", "audit", "sites") if key in facts}
+    if "sites" in whole:
+        facts["sites"] = [{name: one[name] for name in ("name", "pixel_m", "crs")} for one in whole["sites"]]
     if "types" in facts:
         whole["types"] = facts["types"]
         facts["types"] = [

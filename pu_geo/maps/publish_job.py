@@ -66,9 +66,7 @@ def publish(
         tables = list(area_tables(job.layout, damage_map))
         write_area_files(damage_map, tables, folder)
         job.report(0.88, "writing the report")
-        tiles = job.layout.quicklooks / "post"
-        background = tiles if (tiles / "pyramid.json").is_file() else None
-        write_report(folder / "report.html", damage_map, tables[0].rows, background, grid=grid)
+        write_report(folder / "report.html", damage_map, tables[0].rows, job.layout.quicklooks / "post", grid=grid)
         past = rounds.read(job.layout)
         if past.number > 1:
             changes_job.write_history(folder, past, damage_map)

@@ -11,8 +11,8 @@ from pu_geo.analysis import place
 from pu_geo.assessment.auditing import NOT_KNOWN, without_headline
 from pu_geo.files import write_export
 from pu_geo.geo.export.codebook import types_of
-from pu_geo.geo.export.report_map import MARKED, draw_map, round_length
-from pu_geo.maps.damage_map import count
+from pu_geo.geo.export.report_map import LONG_SIDE_PX, MARKED, draw_map, middles, round_length
+from pu_geo.maps.damage_map import SITE_COLUMNS, count
 from pu_geo.methods.catalog import METHODS
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Facts, Grid, Units
 from pu_geo.scenes.features import words_of
@@ -35,6 +35,7 @@ _OUTLINES = {
 }
 _CURVES = (("precision", "#0072B2", "none"), ("recall", "#D55E00", "7 4"))
 _ANSWERS = ("damaged", "no_visible_damage", "not_assessable")
+_OF_SITES = "In the order of their numbers. Flagged: by score alone. Estimate and audit are of all sites together."
 _USUAL = "Preliminary, not field-validated."
 
 
@@ -45,8 +46,8 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
         out: file to write; replaced if it exists.
         damage_map: as `build_damage_map` made it, of a run.
         areas: rows as `analysis.area_table.area_rows` makes them; none leaves the section out.
-        background: tile pyramid of the scenes after the event; the map is on white without it.
-        grid: of the project.
+        background: tile pyramid of the scenes after the event; the maps are on white without it.
+        grid: of the project. Each site has a map of its own, and a locator shows where several lie.
 
     Returns:
         `out`.
@@ -57,14 +58,14 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
     """
     facts: Facts = damage_map.metadata
     columns, units, triage = damage_map.columns, damage_map.units, count(damage_map.columns["triage"])
-    shown, estimate = draw_map(damage_map, grid, background), facts["estimate"]
-    bar_m = round_length(0.1 * max(shown.width, shown.height) * shown.m_per_px)
+    estimate, sites = facts["estimate"], facts.get("sites", ())
     title = plain(facts["title"], 110)
     page = render(
         "report.html",
         title=title,
         footer=f"{_USUAL} {facts['product_version']} \u00b7 run {plain(facts['run_id'], 48)} \u00b7 {plain(title, 70)}",
         sections=[
+            *[Section("Sites", [_OF_SITES], [list(one.values()) for one in sites], [*SITE_COLUMNS.values()])] * bool(sites),
             _audit(facts["audit"], units),
             *_types(damage_map),
             *area_section(areas, units),
@@ -82,13 +83,17 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
         n_flagged=sum(triage[value] for value in MARKED if value != "confirmed"),
         before=_pictures(columns, "pre"),
         after=_pictures(columns, "post"),
-        gsd_m=_first(columns, "post_gsd_m"),
+        gsd_m=None if sites else _first(columns, "post_gsd_m"),
         scored_at=_first(columns, "run_at"),
         answered_at=max(count(columns["labelled_at"]), default=""),
-        picture=shown,
-        corners=[_coordinates(*corner) for corner in shown.corners] or (_NO_PLACE, "", "", ""),
-        bar=_length(bar_m),
-        bar_px=bar_m / shown.m_per_px,
+        places=middles(grid).tolist() if sites else [],
+        maps=[draw_map(damage_map, grid, background, k) for k in range(len(grid.parts))],
+        names=[one["name"] for one in sites],
+        no_place=_NO_PLACE,
+        coordinates=_coordinates,
+        length=_length,
+        round_length=round_length,
+        full_px=LONG_SIDE_PX,
     )
     write_export(out, [page.encode("utf-8")])
     return out

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import compress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import rasterio
@@ -13,6 +16,7 @@ from pu_geo.errors import PuGeoError
 from pu_geo.files import write_export
 from pu_geo.geo.export.pieces import as_text, caption
 from pu_geo.geo.local_space import check_format
+from pu_geo.geo.raster.placement import moved_to
 from pu_geo.geo.vector import crs as systems
 from pu_geo.geo.vector.areas import centroids
 from pu_geo.records import DamageMap
@@ -29,7 +33,8 @@ def export_heat(damage_map: DamageMap, out: Path, cell_m: float = CELL_M) -> Non
 
     A building counts in the cell of its centroid; damaged is `damage_binary`. Cells where no building was assessed are
     nodata in all bands, so 0 always means: assessed, and none damaged. Cells are north-up, their corners on multiples of
-    their size.
+    their size. Of an event of several sites there is a file for each that has buildings, in the CRS of the site, with its
+    name as the tag `SITE`: the first is `out`, those after it are `<name>_2.tif`, `<name>_3.tif`, ... beside it.
 
     Args:
         damage_map: needs the column `damage_binary`.
@@ -42,6 +47,18 @@ def export_heat(damage_map: DamageMap, out: Path, cell_m: float = CELL_M) -> Non
     check_format(damage_map.grid_crs, "heat")
     if len(damage_map.wkb) == 0:
         raise PuGeoError("The damage map has no buildings, so there is no heat to draw.", "Add footprints first.")
+    sites: Any = damage_map.metadata.get("sites", ())
+    crs_of = {one["name"]: one["crs"] for one in sites} or {"": damage_map.grid_crs}
+    names = damage_map.columns.get("site", [""] * len(damage_map.wkb))
+    for k, site in enumerate([one for one in crs_of if one in names], start=1):
+        is_in = [name == site for name in names]
+        wkb = moved_to(list(compress(damage_map.wkb, is_in)), damage_map.grid_crs, crs_of[site])
+        columns = {"damage_binary": list(compress(damage_map.columns["damage_binary"], is_in))}
+        part = replace(damage_map, wkb=wkb, columns=columns, grid_crs=crs_of[site])
+        _write(part, out if k == 1 else out.with_stem(f"{out.stem}_{k}"), cell_m, {"SITE": site} if site else {})
+
+
+def _write(damage_map: DamageMap, out: Path, cell_m: float, tags: dict[str, str]) -> None:
     xy = centroids(damage_map.wkb)
     low, high = xy.min(axis=0), xy.max(axis=0)
     step = float(max(1e-3 if systems.load_crs(damage_map.grid_crs).is_geographic else 100.0, (high - low).max()))
@@ -66,7 +83,7 @@ def export_heat(damage_map: DamageMap, out: Path, cell_m: float = CELL_M) -> Non
             target.write(bands)
             target.descriptions = BANDS
             target.units = ("1/km2", "", "")
-            facts = {"CELL_M": f"{cell_m:g}", "TITLE": title, "DISCLAIMER": disclaimer}
+            facts = {"CELL_M": f"{cell_m:g}", "TITLE": title, "DISCLAIMER": disclaimer, **tags}
             target.update_tags(**facts, PU_GEO=as_text(dict(damage_map.metadata)))
         write_export(out, [file.read()])
 

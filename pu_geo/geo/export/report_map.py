@@ -1,4 +1,7 @@
-"""The map of a printed report: the scene in grey, with buildings colored by triage; of many, those that matter alone."""
+"""The maps of a printed report: the scene in grey, with buildings colored by triage; of many, those that matter alone.
+
+Of an event of several sites there is a map for each.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,11 @@ from numpy.typing import NDArray
 from pu_geo.geo.export.styles import STYLES
 from pu_geo.geo.ground import read_level
 from pu_geo.geo.vector import crs as systems
+from pu_geo.geo.vector.sites import in_px
 from pu_geo.records import DamageMap, Grid
 
 LONG_SIDE_PX = 1600
+MOST_FULL = 4  # maps of the full size; more of them share as many pixels, so that a report stays below some 6 MB
 MOST_OUTLINES = 12_000  # one building in 200 pixels; beyond it those that are not flagged are left out
 SMALLEST_MARK_PX = 7.0  # 0.8 mm in print
 MARKED = ("confirmed", "flagged", "high_precision")
@@ -48,15 +53,15 @@ class LegendRow:
 
 @dataclass(frozen=True)
 class MapPicture:
-    """A map of the whole grid, as square on the ground as on paper.
+    """A map of the whole grid of a site, as square on the ground as on paper.
 
     Attributes:
         data: the file, JPEG with a background, PNG without.
-        width, height: pixels; the longer is 1,600.
+        width, height: pixels; the longer is 1,600, and less where there are more than four sites: 716 for 20 of them.
         m_per_px: meters on the ground.
         north_deg: where true north is at the center, degrees clockwise from up; NaN without a place on the Earth.
         corners: (longitude, latitude) in degrees WGS 84: upper left, upper right, lower left, lower right; NaN where the
-            project CRS does not reach; none without a place on the Earth.
+            site's CRS does not reach one of them; none without a place on the Earth.
     """
 
     data: bytes
@@ -72,9 +77,9 @@ class MapPicture:
 
 @dataclass(frozen=True)
 class _Frame:
-    """How pixels of the grid become pixels of the map."""
+    """How pixels of the project become pixels of the map of a site."""
 
-    grid: Grid
+    grid: Grid  # of the site
     width: int
     height: int
     m_per_px: float
@@ -83,35 +88,48 @@ class _Frame:
     def scale(self) -> NDArray[np.float64]:
         return np.array([self.width / self.grid.width, self.height / self.grid.height])
 
-    def to_map(self, xy: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(self.grid.to_px(xy) * self.scale)
+    def to_map(self, px: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray((px - (0, self.grid.row)) * self.scale)
 
 
-def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None) -> MapPicture:
-    """Draw the map of a report.
+def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None, number: int = 0) -> MapPicture:
+    """Draw the map of a site for a report; of the only site there is, it is the map of the project.
 
     Args:
-        damage_map: needs the column `triage`; its outlines are in the grid's CRS.
+        damage_map: of all sites; needs the column `triage`, and `site` where there are several. Outlines are in the project
+            CRS.
+        grid: of the project.
         background: folder of a tile pyramid of this grid, see `raster.quicklooks`; plain white where there is none.
+        number: of the site in `grid.parts`.
 
     Raises:
         ValueError: if the pyramid belongs to a grid of another size.
     """
-    frame = _frame(grid)
-    scene = None if background is None else _grey_scene(background, frame)
+    site = grid.parts[number]
+    frame = _frame(site, round(LONG_SIDE_PX * min(1.0, MOST_FULL / len(grid.parts)) ** 0.5))
+    scene = None if background is None else _grey_scene(background, grid, frame)
     picture = np.full((frame.height, frame.width, 3), 255, np.uint8) if scene is None else scene
     triage = np.array([str(value) for value in damage_map.columns["triage"]], dtype=object)
-    shapes = np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object)))
-    legend = _draw_buildings(picture, shapes, triage, frame, _DARK if scene is None else _LIGHT)
+    shapes = in_px(np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object))), grid)
+    of = damage_map.columns.get("site", [site.name] * len(triage))
+    here = [row for row, name in enumerate(of) if name == site.name]
+    legend = _draw_buildings(picture, shapes[here], triage[here], frame, _DARK if scene is None else _LIGHT)
     data, media_type = _encode(picture, is_photo=scene is not None)
-    where = (_north_deg(frame), _corners(grid)) if grid.has_place else (math.nan, ())
+    where = (_north_deg(frame), _corners(site)) if grid.has_place else (math.nan, ())
     return MapPicture(data, media_type, frame.width, frame.height, frame.m_per_px, *where, legend, scene is not None)
 
 
-def _frame(grid: Grid) -> _Frame:
+def middles(grid: Grid) -> NDArray[np.float64]:
+    """Return longitude and latitude (WGS 84) of the middle of each site, float64 [S, 2], without a jump at 180 degrees."""
+    places = np.concatenate([systems.to_lonlat(systems.middle_of(site), site.crs) for site in grid.parts])
+    places[:, 0] = systems.near_longitude(places[:, 0], places[0, 0])
+    return places
+
+
+def _frame(grid: Grid, long_side_px: int) -> _Frame:
     a, _, _, _, e, _ = grid.transform
     width_m, height_m = grid.width * abs(a) * grid.x_unit_m, grid.height * abs(e) * grid.y_unit_m
-    m_per_px = max(width_m, height_m) / LONG_SIDE_PX
+    m_per_px = max(width_m, height_m) / long_side_px
     return _Frame(grid, max(1, round(width_m / m_per_px)), max(1, round(height_m / m_per_px)), m_per_px)
 
 
@@ -120,19 +138,14 @@ def _encode(picture: Picture, *, is_photo: bool) -> tuple[bytes, str]:
     if is_photo:  # full color resolution: marks are a few pixels wide
         sampling = [cv2.IMWRITE_JPEG_SAMPLING_FACTOR, cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444]
         name, options = ".jpg", [cv2.IMWRITE_JPEG_QUALITY, 85, *sampling]
-    done, data = cv2.imencode(name, picture, options)
-    if not done:
-        raise ValueError(f"the map of {picture.shape} pixels could not be encoded as {name}.")
+    _, data = cv2.imencode(name, picture, options)
     return data.tobytes(), "image/jpeg" if is_photo else "image/png"
 
 
 def _corners(grid: Grid) -> tuple[tuple[float, float], ...]:
-    a, _, c, _, e, f = grid.transform
-    right, bottom = c + a * grid.width, f + e * grid.height
-    places = systems.to_lonlat(np.array([[c, f], [right, f], [c, bottom], [right, bottom]]), grid.crs)
-    places[~np.isfinite(places).all(axis=1)] = np.nan
-    lon = systems.near_longitude(places[:, 0], 0.0)
-    return tuple((float(x), float(y)) for x, y in zip(lon, places[:, 1], strict=True))
+    nodes = systems.lonlat_nodes(grid, 2)
+    lon, lat = np.full((2, 4), np.nan) if nodes is None else nodes.reshape(4, 2).T
+    return tuple(zip(systems.near_longitude(lon, 0.0).tolist(), lat.tolist(), strict=True))
 
 
 def _north_deg(frame: _Frame) -> float:
@@ -143,7 +156,7 @@ def _north_deg(frame: _Frame) -> float:
         return 0.0
     step = -1e-4 if place[0, 1] > 89 else 1e-4
     ahead = systems.convert(place + np.array([[0.0, step]]), systems.LONLAT, frame.grid.crs)
-    right, down = (frame.to_map(ahead) - frame.to_map(center))[0] * np.sign(step)
+    right, down = ((frame.grid.to_px(ahead) - frame.grid.to_px(center)) * frame.scale)[0] * np.sign(step)
     return math.degrees(math.atan2(right, -down)) if np.isfinite(right + down) else 0.0
 
 
@@ -166,7 +179,7 @@ def _draw_buildings(
             continue
         kind, color = _KINDS.get(value, "fill"), edges.get(value, styles[value].color)
         words = f"{_WORDS.get(value, styles[value].label)}: {len(rows):,}"
-        if kind == "outline" and len(triage) > MOST_OUTLINES:
+        if kind == "outline" and len(triage) > MOST_OUTLINES * (max(picture.shape) / LONG_SIDE_PX) ** 2:
             words += ", not drawn: there are too many"
         else:
             _draw_group(picture, list(_outlines(shapes[rows], frame, is_marked=kind != "outline")), kind, color)
@@ -227,22 +240,23 @@ def round_length(length_m: float) -> float:
 # The scene in grey
 
 
-def _grey_scene(folder: Path, frame: _Frame) -> Picture | None:
-    """Return the scene in grey, white where it has no data, uint8 [height, width, 3] of the map; None without a pyramid.
+def _grey_scene(folder: Path, grid: Grid, frame: _Frame) -> Picture | None:
+    """Return the scene of a site in grey, white where it has no data, uint8 [height, width, 3]; None without a pyramid.
 
     Raises:
         ValueError: if the pyramid belongs to a grid of another size.
     """
     if not (folder / "pyramid.json").is_file():
         return None
-    pyramid, grid = orjson.loads((folder / "pyramid.json").read_bytes()), frame.grid
+    pyramid, site = orjson.loads((folder / "pyramid.json").read_bytes()), frame.grid
     if (pyramid["width"], pyramid["height"]) != (grid.width, grid.height):
         raise ValueError(
             f"the pyramid is of {pyramid['width']} x {pyramid['height']} pixels, the grid of {grid.width} x {grid.height}."
         )
     zoom = next((z for z, px in enumerate(pyramid["resolutions"]) if px * frame.scale.max() <= 1), pyramid["max_zoom"])
     px = pyramid["resolutions"][zoom]
-    colors, holds = read_level(folder / str(zoom), 0, 0, math.ceil(grid.width / px), math.ceil(grid.height / px))
+    first = round(site.row / px)
+    colors, holds = read_level(folder / str(zoom), 0, first, math.ceil(site.width / px), math.ceil(site.height / px))
     grey, is_empty = np.asarray(cv2.cvtColor(colors, cv2.COLOR_RGB2GRAY), np.uint8), ~holds
     size = np.round(np.array(grey.shape[::-1]) * px * frame.scale).astype(int).tolist()
     if not is_empty.all():

@@ -132,25 +132,32 @@ def project_view(
     )
 
 
-def background(layout: Layout, most: int = 30) -> list[dict[str, Any]]:
+def background(layout: Layout, site: str = "", most: int = 30) -> list[dict[str, Any]]:
     """Return the imagery after the event, or before it where there is no other, in at most so many map tiles, as images of
     a plotly layout in project coordinates; none without any.
+
+    Of several sites it is that of `site`, also in more tiles: one shows no other site. None in another system than the
+    project's.
     """
     overview = preparation.overview(layout)
     if overview.grid is None or not overview.layers:
         return []
     layer = next((one for one in overview.layers if one["name"] == "post"), overview.layers[0])
-    grid, side = overview.grid, 256
-    n_deeper = 0
-    while n_deeper < layer["max_zoom"] and -(-grid.height // side) * -(-grid.width // side) > most:
+    several = bool(overview.grid.sites)
+    grid = next((one for one in overview.grid.parts if not several or one.name == site), None)
+    if grid is None or grid.crs != overview.grid.crs:
+        return []
+    side, n_deeper = 256, 0
+    deepest = 2 if several else layer["max_zoom"]  # a site starts at a multiple of 1,024 rows
+    while n_deeper < deepest and -(-grid.height // side) * -(-grid.width // side) > most:
         side, n_deeper = side * 2, n_deeper + 1
     a, _, c, _, e, f = grid.transform
     place = f"{PREFIX}/{projects.token_of(layout)}/tiles/{layer['name']}/{layer['max_zoom'] - n_deeper}"
     return [
         {
-            "source": f"{place}/{x}/{y}.jpg?v={layer['v']}", "xref": "x", "yref": "y", "x": c + a * side * x,
-            "y": f + e * side * y, "sizex": abs(a) * side, "sizey": abs(e) * side, "sizing": "stretch", "layer": "below",
-            "xanchor": "left", "yanchor": "top",
+            "source": f"{place}/{x}/{y + grid.row // side}.jpg?v={layer['v']}", "xref": "x", "yref": "y",
+            "x": c + a * side * x, "y": f + e * side * y, "sizex": abs(a) * side, "sizey": abs(e) * side,
+            "sizing": "stretch", "layer": "below", "xanchor": "left", "yanchor": "top",
         }
         for y in range(-(-grid.height // side)) for x in range(-(-grid.width // side))
     ]  # fmt: skip

@@ -52,7 +52,12 @@ def draw(layout: Layout, run_id: str, threshold: float) -> None:
     if len(found["rows"]) <= _MOST_DRAWN:
         is_estimated = any(row["est_damaged"] is not None for row in found["rows"])
         st.markdown(f"**{texts.SHARE_ESTIMATED if is_estimated else texts.SHARE_FLAGGED}**")
-        figures.draw_map(_figure(found, background(layout)), "area-map", texts.AREA_ALT)
+        sites = job.result.get("sites")
+        site = st.selectbox(texts.SITE, list(sites), key="area-site", width=240) if sites else ""
+        figure = _figure(found, background(layout, site))
+        if sites:
+            figure.update_layout(xaxis_range=sites[site][::2], yaxis_range=sites[site][1::2])
+        figures.draw_map(figure, "area-map", texts.AREA_ALT)
     st.caption(texts.AREA_NOTE.format(threshold=job.result["threshold"], outside=outside))
     titles = {
         name: texts.AREA_TYPE.format(name=words, state=name.rpartition("_")[2])

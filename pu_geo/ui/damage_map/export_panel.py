@@ -16,7 +16,7 @@ from pu_geo import jobs, wording
 from pu_geo.lifecycle import projects
 from pu_geo.maps import exporting
 from pu_geo.maps.actions import Publish
-from pu_geo.maps.damage_map import DamageMap
+from pu_geo.maps.damage_map import SITE_COLUMNS, DamageMap
 from pu_geo.store import chosen as choices
 from pu_geo.store import contents, run_names, store, versions
 from pu_geo.store.layout import Layout
@@ -110,6 +110,8 @@ def _start(layout: Layout, run_id: str, threshold: float, *fields: str) -> None:
 def _draw_summary(run_id: str, shown: DamageMap, number: int) -> None:
     for column, kind in zip(st.columns(len(CLASSES)), CLASSES, strict=True):
         column.metric(texts.CLASSES[kind], f"{shown.n[kind]:,}", border=True)
+    if shown.sites:
+        st.dataframe(shown.sites, column_config=SITE_COLUMNS, hide_index=True)
     basis = texts.THRESHOLD_IS.format(
         threshold=shown.limit.value, basis=frame.plain(choices.basis_words(shown.limit.origin))
     )

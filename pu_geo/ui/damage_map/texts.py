@@ -50,6 +50,7 @@ SCENE_COLUMNS = {
     "n_not_damaged": "Not damaged, answered", "n_flagged": "Flagged", "flag_rate": "Flag rate", "doubt": "Doubt",
 }  # fmt: skip
 NO_SCENE, NO_DOUBT = "no scene", "none"
+SITES_HELP = "What the run finds in each site. The threshold and the estimate are of all sites together."
 
 
 def tabs(*, has_types: bool) -> tuple[str, ...]:
@@ -123,7 +124,7 @@ CELL = "Side of square cells, m"
 SUM_UP = "Summarise by area"
 ADD_AREAS = "Add areas such as districts"
 NO_SUMS = "No areas are summarised for this run yet. Every exported version holds these tables."
-BY = "By"
+BY, SITE = "By", "Site"
 CELLS_OF = "Cells of {side} m"
 AREA_NOTE = (
     "At threshold {threshold:.4f}. Blank = not assessed, or a damage type that too few answers name (not zero). Estimates "

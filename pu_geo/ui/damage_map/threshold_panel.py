@@ -44,6 +44,9 @@ def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, DamageMap]:
         with st.popover(flagged, icon=":material/tune:"):
             _threshold(run_id, shown)
         _audit(run_id, shown)
+        if shown.sites:
+            with st.popover(wording.plural(len(shown.sites), "site"), icon=":material/place:", help=texts.SITES_HELP):
+                st.dataframe(shown.sites, column_config=damage_map.SITE_COLUMNS, hide_index=True)
         _scenes(shown)
     return run_id, shown
 

@@ -43,7 +43,7 @@ def test_the_codebook_has_the_whole_export_schema() -> None:
         pre_image_id pre_date post_image_id post_date post_gsd_m pre_hidden_share post_hidden_share
         off_nadir_deg shift_dx_m shift_dy_m shift_quality
         method run_id run_at round product_version schema_version source_attributes ems_class unosat_class
-        unosat_class_name xbd_class xbd_class_name fema_class x_m y_m
+        unosat_class_name xbd_class xbd_class_name fema_class x_m y_m site
     """
     assert list(known_fields()) == schema.split()
     assert all(field.meaning and field.name == name for name, field in known_fields().items())
