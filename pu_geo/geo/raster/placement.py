@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pu_geo.errors import ImageryError
 from pu_geo.geo.vector import crs as systems
-from pu_geo.geo.vector.sites import GAP_PX, NEAR_M, area_of, area_px, border_in, corners_of
+from pu_geo.geo.vector.sites import GAP_PX, NEAR_M, area_of, area_px, border_in, corners_of, sites_under
 from pu_geo.records import Affine6, Grid, Scene
 
 MAX_PIXELS = 4_000_000_000
