@@ -12,7 +12,7 @@ import numpy as np
 import shapely
 
 from pu_geo.records import Grid
-from pu_geo.store import contents, store
+from pu_geo.store import contents, population, store
 from pu_geo.store.layout import Layout
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def footprints(layout: Layout) -> geopandas.GeoDataFrame:
     """
     with store.connect(layout) as db:
         grid, table, sources = contents.grid(db), contents.footprints(db), contents.footprint_sources(db)
-        sites = contents.site_names(db, table.building_ids)
+        sites = population.sites(db, table.building_ids).named
     columns: dict[str, Any] = {"area_m2": table.area_m2, "source_footprint": sources}
     columns |= {"site": sites} if grid.sites else {}
     taken = {"building_id", "geometry", *columns}

@@ -172,14 +172,9 @@ class DamageMap:
     # Sites
 
     @cached_property
-    def site_names(self) -> list[str]:
-        """Return the name of the site of each building, [N]; "" of all in a project of one site."""
-        return store.call(self.layout, contents.site_names, self.population.ids)
-
-    @cached_property
     def sites(self) -> list[dict[str, Any]]:
         """Return what it counts in each site of an event, by the keys of `SITE_COLUMNS`; nothing where there is one site."""
-        names = self.site_names
+        names = self.population.sites.named
         n = Counter(zip(names, self.classes, strict=True))
         answered = Counter(zip(names, map(bool, self.population.answers), strict=True))
         return [

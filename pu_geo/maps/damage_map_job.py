@@ -165,7 +165,7 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
         "area_m2": [round(float(area), 1) for area in table.area_m2],
         x_name: x.tolist(),
         y_name: y.tolist(),
-        **({"site": shown.site_names} if grid.sites else {}),
+        **({"site": shown.population.sites.named} if grid.sites else {}),
         **results,
         **_audited(results, people["label"], audit),
         **people,

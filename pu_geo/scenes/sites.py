@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -36,19 +37,15 @@ class Site:
         return self.grid.name
 
     @property
-    def lacks(self) -> str:
-        """What is missing in it, in a clause; "" if nothing is."""
-        lacking = [
-            words for words, n in (("no pre-event scene", len(self.pre)), ("no buildings", self.n_buildings)) if not n
-        ]
-        return " and ".join(lacking)
+    def lacks(self) -> list[str]:
+        """What is missing in it, in words."""
+        return ["no pre-event scene"] * (not self.pre) + ["no buildings"] * (not self.n_buildings)
 
     @property
     def words(self) -> str:
         """What it has, in one line."""
         scenes = f"{len(self.post)} post and {plural(len(self.pre), 'pre scene')} in pixels of {self.grid.gsd_m:.2g} m"
-        lacks = f"; {self.lacks}" if self.lacks else ""
-        return f"{plural(self.n_buildings, 'building')}, {scenes}{lacks}"
+        return "; ".join([f"{plural(self.n_buildings, 'building')}, {scenes}", *self.lacks])
 
 
 def sites(layout: Layout) -> list[Site]:
@@ -72,15 +69,8 @@ def _pre_of(scenes: tuple[Scene, ...], grid: Grid) -> list[list[str]]:
 
 def lacking_words(found: Collection[Site]) -> list[str]:
     """Return what is missing in how many of several sites, in sentences."""
-    counts = {
-        "no pre-event scene": sum(not site.pre for site in found),
-        "no buildings": sum(not site.n_buildings for site in found),
-    }
-    return [
-        f"{n} of {len(found)} sites {'has' if n == 1 else 'have'} {what}."
-        for what, n in counts.items()
-        if n > 0 and len(found) > 1
-    ]
+    counts = Counter(words for site in found for words in site.lacks if len(found) > 1)
+    return [f"{n} of {len(found)} sites {'has' if n == 1 else 'have'} {words}." for words, n in counts.items()]
 
 
 @lru_cache(maxsize=16)

@@ -277,18 +277,6 @@ def sites(db: sqlite3.Connection) -> NDArray[np.int64]:
     return _sites[key]
 
 
-def site_names(db: sqlite3.Connection, ids: Sequence[str]) -> list[str]:
-    """Return the name of the site of each of some buildings, [n]; "" of one that is gone or far from all sites, and of all
-    in a project of one.
-    """
-    found = any_grid(db)
-    if found is None or not found.sites:
-        return [""] * len(ids)
-    names = [*(site.name for site in found.sites), ""]  # the last one of -1
-    site_of = dict(zip(building_ids(db), sites(db).tolist(), strict=True))
-    return [names[site_of.get(one, -1)] for one in ids]
-
-
 def grid(db: sqlite3.Connection) -> Grid:
     """Return the project grid. Raises ProjectError if there is no post scene yet."""
     if (found := any_grid(db)) is None:

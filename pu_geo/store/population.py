@@ -34,11 +34,18 @@ class Sites:
 
     Attributes:
         names: of the sites of the event in their order; none in a project of one site.
-        of: int64 [N], the number of each building's site; -1 of one that is gone, and 0 of all in a project of one site.
+        of: int64 [N], the number of each building's site; -1 of one that is gone or far from all sites, and 0 of all in a
+            project of one site.
     """
 
     names: Sequence[str]
     of: Ints
+
+    @property
+    def named(self) -> list[str]:
+        """Return the name of each building's site, [N]; "" of one that has none, and of all in a project of one site."""
+        names = [*self.names, ""]  # the last one of -1
+        return [names[site] for site in self.of.tolist()]
 
     @property
     def or_none(self) -> Ints | None:
