@@ -63,8 +63,10 @@ def sites(layout: Layout) -> list[Site]:
 @lru_cache(maxsize=16)
 def _pre_of(scenes: tuple[Scene, ...], grid: Grid) -> list[list[str]]:
     """Return ids of the scenes that show a part of each site."""
+    if not grid.sites:
+        return [[scene.scene_id for scene in scenes]]
     rows = {scene.scene_id: {site.name for site in sites_under(scene, grid)} for scene in scenes}
-    return [[one for one, names in rows.items() if site.name in names] for site in grid.parts]
+    return [[one for one, names in rows.items() if site.name in names] for site in grid.sites]
 
 
 def lacking_words(found: Collection[Site]) -> list[str]:

@@ -15,7 +15,7 @@ from pu_geo.geo.scene_state import ends_sha256
 from pu_geo.lifecycle import browsing
 from pu_geo.records import Scene
 from pu_geo.store import aoi, contents, import_log, store
-from pu_geo.store.layout import Layout
+from pu_geo.store.layout import Layout, write_json
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -92,6 +92,24 @@ def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> 
     app.toggle(key="change-scenes").set_value(True).run()
     app.text_area(key="scene_new_paths").set_value("/data/new.tif").run()
     assert "new.tif takes its place" in plain(press(app, "replace-scene"))
+
+
+def test_sites_are_shown_with_what_they_lack_and_named(tmp_path: Path, started: list[tuple[str, dict[str, Any]]]) -> None:
+    event = small_project(tmp_path / "event.pugeo", sites=(15, 5))
+    with store.connect(event) as db:
+        contents.add_scenes(db, [replace(small_scene(), scene_id="post-2")], contents.grid(db))
+    pyramid = {"tile_px": 256, "max_zoom": 4, "width": 480, "height": 2128, "resolutions": [16, 8, 4, 2, 1]}
+    write_json(event.quicklooks / "post" / "pyramid.json", pyramid)
+    app = show("imagery", event)
+    assert "2 of 2 sites have no pre-event scene." in plain(app)
+    drawn = next(part.proto.body for part in app.get("html") if "pugeo-sites" in part.proto.body)
+    assert "<b>Site 2</b> 5 buildings, 1 post and 0 pre scenes in pixels of 0.5 m; no pre-event scene" in drawn
+    assert drawn.count("<section>") == drawn.count("<figure>") == 2
+    app.toggle(key="change-sites").set_value(True).run()
+    app.multiselect(key="site-what").set_value(["Site 2", "post-1"]).run()
+    app.text_input(key="site-name").set_value(" Town ").run()
+    press(app, "put-in-site")
+    assert started == [("put_in_site", {"what": ["Site 2", "post-1"], "name": "Town"})]
 
 
 def test_scenes_are_picked_in_several_folders_and_sorted_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
