@@ -57,6 +57,8 @@ CASES: Mapping[str, Case] = {
     "S3 clouds of 40 m": Case(partial(variants.small_clouded, diameter_m=40.0), role="post", unseen=0.03),
     "S3 clouds of 30 m before the event": Case(partial(variants.small_clouded, role="pre"), role="pre"),
     "S3 tagged nodata through houses": Case(variants.cut_through, role="post"),
+    "S5 two sites": Case(variants.apart),
+    "S5 two zones": Case(partial(variants.apart, crs="EPSG:32616")),
     "S4 black fill before the event": Case(partial(variants.filled, role="pre"), role="pre"),
     "S4 black fill before the event, all": Case(partial(variants.filled, role="pre")),
 }
@@ -64,7 +66,7 @@ CASES: Mapping[str, Case] = {
 
 OF_SAMPLE = (
     "S1 pre of the first scene alone", "S2 second scene hazy", "S3 black fill", "S3 clouds of 30 m",
-    "S3 tagged nodata through houses", "S4 black fill before the event",
+    "S3 tagged nodata through houses", "S4 black fill before the event", "S5 two sites", "S5 two zones",
 )  # fmt: skip
 
 

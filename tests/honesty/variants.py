@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from rasterio.transform import Affine
 from rasterio.warp import transform_geom
 from rasterio.windows import Window
-from shapely.geometry import shape
+from shapely.geometry import mapping, shape
 
 from pu_geo.geo.chips import outline_mask
 from pu_geo.scenes.chip_job import Bands, chip
@@ -145,7 +145,10 @@ def write_variant(
             path = folder / f"{role}_{number}.tif"
             own = (options or {}) if role == "post" else {}
             files[role].append(write_picture(path, place, getattr(place, role), **own))
-        features += json.loads((joplin / place.name / "buildings.geojson").read_text())["features"]
+        for feature in json.loads((joplin / place.name / "buildings.geojson").read_text())["features"]:
+            outline = place.houses[feature["properties"]["uid"]][0]
+            placed = shapely.transform(outline, lambda xy, t=place.transform: np.stack(t @ xy.T, axis=-1))
+            features.append({**feature, "geometry": transform_geom(place.crs, "EPSG:4326", mapping(placed))})
         for uid, (outline, what) in place.houses.items():
             damage[uid] = what
             covers = outline_mask(outline, np.zeros(2), 1.0, (SIDE, SIDE))
@@ -160,6 +163,18 @@ def write_variant(
 
 def unaltered(joplin: Path, folder: Path) -> Variant:
     return write_variant(joplin, folder)
+
+
+def apart(joplin: Path, folder: Path, crs: str = "EPSG:32615") -> Variant:
+    """Write the second scene 100 km to the east of the first one, in a UTM zone."""
+
+    def change(place: Place, number: int) -> None:
+        if number:
+            a, b, c, d, e, f, *_ = place.transform
+            (x, y) = transform_geom(place.crs, crs, {"type": "Point", "coordinates": (c + 1e5, f)})["coordinates"]
+            place.transform, place.crs = Affine(a, b, x, d, e, y), crs
+
+    return write_variant(joplin, folder, change)
 
 
 def filled(joplin: Path, folder: Path, color: int = 0, *, role: str = "post") -> Variant:
