@@ -29,9 +29,10 @@ from pu_geo.answers.ranking_of_many import ManyBuildings, RankingOfMany, places_
 from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
 from pu_geo.scenes.preparation import chip_facts
-from pu_geo.store import contents, feature_sets, labels, population, queues, run_names, runs, store
+from pu_geo.store import contents, feature_sets, labels, queues, run_names, runs, store
 from pu_geo.store.labels import Moment
 from pu_geo.store.layout import Layout, reading
+from pu_geo.store.population import silent_sites as silent_sites
 
 LIVE_PREFIX = "live-"
 LIKE_PREFIX = "like-"
@@ -377,16 +378,6 @@ def rank_now(layout: Layout) -> LiveRanking | None:
     if newest is None or found is None:
         return None
     return _state_of(_name(*newest[1:]), found, time.perf_counter() - began)
-
-
-def silent_sites(layout: Layout) -> str:
-    """Return in a sentence which sites have no answers that a ranking learns from; "" where all have some."""
-    with store.connect(layout) as db:
-        found = population.sites(db, contents.building_ids(db))
-        if not found.names:
-            return ""
-        pu = labels.pu_set(db)
-    return found.silent_words(pu.is_positive | pu.is_not_damaged)
 
 
 def scores_for_browser(layout: Layout, score_id: str) -> bytes | None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pu_geo import jobs, wording
-from pu_geo.answers import ranking
 from pu_geo.cli import federation
 from pu_geo.cli.drawn import draw, with_options
 from pu_geo.cli.run import Json, Project, RunId, Screen, absolute, in_brackets, in_json, repeated, run_job, show
@@ -25,7 +24,7 @@ from pu_geo.methods.catalog import DEFAULT_METHOD
 from pu_geo.runs import comparing, feature_comparison, models, results, training
 from pu_geo.runs.actions import ApplyModel, CompareFeatures, Rank, Train
 from pu_geo.store import chosen as choices
-from pu_geo.store import run_names, training_times
+from pu_geo.store import population, run_names, training_times
 from pu_geo.store.layout import Layout, writable_target
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
     took, name = wording.duration(float(result["seconds"])), run_names.name(layout, result["run_id"])
     words = f"Run {result['run_id']} ({name}): learned from {result['n_positive']} damaged buildings, {took}."
     limit = choices.run(layout, result["run_id"]).threshold
-    silent = filter(None, [ranking.silent_sites(layout)])
+    silent = filter(None, [population.silent_sites(layout)])
     return "\n".join([words, *silent, *damage_map.of_run(layout, result["run_id"], limit).doubts])
 
 

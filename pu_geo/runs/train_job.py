@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
-from pu_geo.answers import ranking
 from pu_geo.features.views import Report
 from pu_geo.files import remove_path
 from pu_geo.methods.catalog import TrainingRequest
@@ -24,7 +23,7 @@ from pu_geo.records import Facts, RunFacts
 from pu_geo.runs.inputs_job import RunInputs, read_inputs, read_to_train, unlabeled_to_judge
 from pu_geo.runs.model_card_job import write_model
 from pu_geo.runs.monitor_job import TrainingMonitor, curve_of
-from pu_geo.store import runs, store, training_times
+from pu_geo.store import population, runs, store, training_times
 from pu_geo.store.contents import chip_facts
 from pu_geo.store.job import Job
 from pu_geo.store.layout import RCF, read_json, write_json
@@ -183,7 +182,7 @@ def finish(
                 is_oriented=None if clusters is None else clusters.oriented,
             )  # fmt: skip
         alarms = (alarm.words for alarm in collapse.alarms(indicators))
-        silent = ranking.silent_sites(layout) if facts.from_model is None else ""
+        silent = population.silent_sites(layout) if facts.from_model is None else ""
         grades = {} if inputs.types is None else dict(zip(inputs.types.names, inputs.types.grades, strict=False))
         if facts.from_model is None and not facts.without_answers:  # one from elsewhere rests on no answer of here
             found = assessability.groups_without_answers(chips, pu.is_positive, pu.is_not_damaged, is_flagged)

@@ -258,7 +258,9 @@ def lattice(grid: Grid) -> list[list[Any]]:
     return [[one.crs, *one.transform, one.width, one.height, one.row] for one in grid.parts]
 
 
-_sites: dict[tuple[str, str], NDArray[np.int64]] = {}  # by project and state of its footprints
+@lru_cache(maxsize=4)
+def _numbers(text: str) -> NDArray[np.int64]:
+    return np.array(json.loads(text), np.int64)
 
 
 def sites(db: sqlite3.Connection) -> NDArray[np.int64]:
@@ -266,15 +268,7 @@ def sites(db: sqlite3.Connection) -> NDArray[np.int64]:
     that is far from all.
     """
     found = grid(db)
-    if not found.sites:
-        return np.zeros(count_footprints(db), np.int64)
-    key = project_id(db), geometry_v(db)
-    if key not in _sites:
-        from pu_geo.geo.vector.sites import site_of  # not where a training alone runs
-
-        _sites.clear()
-        _sites[key] = site_of(centers(db)[1], found)
-    return _sites[key]
+    return _numbers(str(fact(db, "sites"))) if found.sites else np.zeros(count_footprints(db), np.int64)
 
 
 def grid(db: sqlite3.Connection) -> Grid:
@@ -482,13 +476,20 @@ def geometry_v(db: sqlite3.Connection) -> str:
 
 
 def note_footprints(db: sqlite3.Connection) -> None:
-    """Give the state of the footprints another name; within the transaction that adds, removes, replaces or restores some.
+    """Give the state of the footprints another name and note their sites, within the transaction that adds, removes,
+    replaces or restores some.
 
     No name comes twice, not in a backup either that is changed in another way.
     """
     count = geometry_v(db).partition("-")[0]
     name = f"{int(count) + 1 if count.isdecimal() else 1}-{secrets.token_hex(4)}"
     db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('geometry_v', ?)", (name,))
+    found = any_grid(db)
+    if found is not None and found.sites:
+        from pu_geo.geo.vector.sites import site_of  # not where a training alone runs, which reads what is stored
+
+        of = json.dumps(site_of(centers(db)[1], found).tolist())
+        db.execute("INSERT OR REPLACE INTO pugeo_meta VALUES ('sites', ?)", (of,))
 
 
 def note_restored(db: sqlite3.Connection) -> None:

@@ -68,6 +68,16 @@ def sites(db: sqlite3.Connection, ids: Sequence[str]) -> Sites:
     return Sites([one.name for one in grid.sites], np.fromiter(map(of.get, ids, repeat(-1)), np.int64, len(ids)))
 
 
+def silent_sites(layout: Layout) -> str:
+    """Return in a sentence which sites have no answers that a ranking learns from; "" where all have some."""
+    with store.connect(layout) as db:
+        found = sites(db, contents.building_ids(db))
+        if not found.names:
+            return ""
+        pu = labels.pu_set(db)
+    return found.silent_words(pu.is_positive | pu.is_not_damaged)
+
+
 @dataclass(frozen=True)
 class Population:
     """Buildings, and what each of them is now.

@@ -8,7 +8,7 @@ from mapped_parts import RUN, TRUTH, answer_audit, mapped_project
 from small_parts import add_chips, add_run, click, small_project
 
 from pu_geo.analysis.audit import design as audit
-from pu_geo.answers import queueing, ranking
+from pu_geo.answers import queueing
 from pu_geo.assessment import auditing
 from pu_geo.store import population, store
 
@@ -46,7 +46,7 @@ def test_a_site_without_answers_is_asked_and_named(tmp_path: Path) -> None:
     add_chips(town, [f"b{i}" for i in range(40)], features=draw.normal(size=(2, 40, 8)).astype(np.float16))
     click(town, "b0", "b35")
     add_run(town, ids=[f"b{i}" for i in range(40)])
-    assert ranking.silent_sites(town) == "No answers yet in Site 2: the ranking there rests on other sites."
+    assert population.silent_sites(town) == "No answers yet in Site 2: the ranking there rests on other sites."
     queue = queueing.current(town, "ann")
     asked = [item.why.partition("; ")[2] for item in queue.items if item.kind == "exploit"]
     assert {*asked[:3]} == {*asked[3:6]} == {f"Site {k}'s turn" for k in (1, 2, 3)}
