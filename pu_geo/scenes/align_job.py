@@ -8,6 +8,7 @@ from pu_geo.errors import FootprintError, ImageryError
 from pu_geo.geo.alignment import estimate_shifts
 from pu_geo.geo.chips import chip_windows
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
+from pu_geo.geo.vector.sites import sites_under
 from pu_geo.records import FootprintTable
 from pu_geo.scenes import scene_files
 from pu_geo.store import contents, store
@@ -49,6 +50,9 @@ def align(job: Job) -> dict[str, object]:
         report = job.part(done / n, (done + len(rows)) / n, f"aligning {len(rows)} buildings")
         done += len(rows)
         own = site.alone
+        found.has_data[rows] = not grid.sites or any(own in sites_under(scene, grid) for scene in pre_scenes)
+        if not found.has_data[rows].any():
+            continue
         within = (0, 0, own.width, own.height) if grid.sites else None
         with (
             Mosaic(pre_scenes, own, fills=fills, within=within) as pre,

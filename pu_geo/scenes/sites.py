@@ -70,9 +70,10 @@ def _pre_of(scenes: tuple[Scene, ...], grid: Grid) -> list[list[str]]:
 
 
 def lacking_words(found: Collection[Site]) -> list[str]:
-    """Return what is missing in how many of several sites, in sentences."""
-    counts = Counter(words for site in found for words in site.lacks if len(found) > 1)
-    return [f"{n} of {len(found)} sites {'has' if n == 1 else 'have'} {words}." for words, n in counts.items()]
+    """Return what some of several sites lack, and others have, in sentences."""
+    counts = Counter(words for site in found for words in site.lacks)
+    some = [(words, n) for words, n in counts.items() if n < len(found)]
+    return [f"{n} of {len(found)} sites {'has' if n == 1 else 'have'} {words}." for words, n in some]
 
 
 @lru_cache(maxsize=16)

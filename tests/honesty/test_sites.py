@@ -17,6 +17,7 @@ from pu_geo.geo.vector.sites import GAP_PX
 from pu_geo.lifecycle.remove_job import remove_scene
 from pu_geo.records import Grid, Scene
 from pu_geo.scenes import sites
+from pu_geo.scenes.align_job import align
 from pu_geo.scenes.chip_job import chip
 from pu_geo.scenes.scenes_job import add_scenes
 from pu_geo.scenes.sites_job import put_in_site
@@ -154,3 +155,5 @@ def test_a_site_without_pre_and_footprints_of_no_site_are_said(
     assert "Site 1: 18 buildings, 1 post and 0 pre scenes in pixels of 0.5 m; no pre-event scene (post-1)" in said
     assert "1 of 2 sites has no pre-event scene." in said
     assert "1 of 2 sites has no buildings." in said
+    found = align(job_of(layout))
+    assert (found["n_failed"], found["n_outside"]) == (0, 18), "no date before shows them, which is no failure"

@@ -95,15 +95,15 @@ def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> 
 
 
 def test_sites_are_shown_with_what_they_lack_and_named(tmp_path: Path, started: list[tuple[str, dict[str, Any]]]) -> None:
-    event = small_project(tmp_path / "event.pugeo", sites=(15, 5))
+    event = small_project(tmp_path / "event.pugeo", sites=(20, 5))
     with store.connect(event) as db:
         contents.add_scenes(db, [replace(small_scene(), scene_id="post-2")], contents.grid(db))
     pyramid = {"tile_px": 256, "max_zoom": 4, "width": 480, "height": 2128, "resolutions": [16, 8, 4, 2, 1]}
     write_json(event.quicklooks / "post" / "pyramid.json", pyramid)
     app = show("imagery", event)
-    assert "2 of 2 sites have no pre-event scene." in plain(app)
+    assert "1 of 2 sites has no buildings." in plain(app)
     drawn = next(part.proto.body for part in app.get("html") if "pugeo-sites" in part.proto.body)
-    assert "<b>Site 2</b> 5 buildings, 1 post and 0 pre scenes in pixels of 0.5 m; no pre-event scene" in drawn
+    assert "<b>Site 2</b> 0 buildings, 1 post and 0 pre scenes in pixels of 0.5 m; no pre-event scene; no buildings" in drawn
     assert drawn.count("<section>") == drawn.count("<figure>") == 2
     app.toggle(key="change-sites").set_value(True).run()
     app.multiselect(key="site-what").set_value(["Site 2", "post-1"]).run()

@@ -469,6 +469,7 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
     worries = [
         f"**{check.name}: {frame.plain(check.value)}.** {frame.plain(check.worry)}" for check in pair.checks if check.worry
     ]
+    worries += sites.lacking_words(sites.sites(layout))
     has_pre = any(scene.role == "pre" for scene in overview.scenes)
     what = texts.PAIR if has_pre else texts.POST_IMAGE
     with st.container(border=True, horizontal=True, gap="medium"):
@@ -500,8 +501,6 @@ def _pictures(layout: Layout, overview: Overview) -> None:
         for site in found
     ]
     st.html(f'{_FIGURES}<div class="pugeo-sites">{"".join(drawn)}</div>', width="content" if len(found) == 1 else "stretch")
-    for words in sites.lacking_words(found):
-        st.markdown(f":orange[:material/warning:] {words}")
 
 
 def _picture(place: str, date: Mapping[str, Any], site: Grid) -> str:
@@ -529,7 +528,7 @@ _FIGURES = """<style>
 .pugeo-dates figure { margin: 0; }
 .pugeo-dates div { height: 7rem; border-radius: 0.3rem; overflow: hidden; position: relative; background: #666; }
 .pugeo-dates img { position: absolute; max-width: none; }
-.pugeo-sites { display: flex; flex-wrap: wrap; gap: 1rem; font-size: 0.8rem; }
+.pugeo-sites { display: flex; flex-wrap: wrap; gap: 1rem; font-size: 0.8rem; max-height: 22rem; overflow-y: auto; }
 .pugeo-sites section { max-width: 22rem; }
 .pugeo-dates figcaption { font-size: 0.8rem; }
 </style>"""
