@@ -25,7 +25,6 @@ if found:
         runs_panel.draw_results(layout, found)
 st.markdown(f"**{texts.METHODS}** · :small[:gray[{training.recommendation()}]]")
 method_cards.draw(layout, data)
-live_panel.draw_device_queue(layout)
 job_card.details(layout, "methods", body=partial(live_panel.body, layout), most=3)
 if found:
     with frame.show_errors():

@@ -1,21 +1,19 @@
-"""What the Train screen asks for: methods, whether they can start, runs, the jobs that make them, and the device queue."""
+"""What the Train screen asks for: methods, whether they can start, runs, and what they learn from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pu_geo import jobs
 from pu_geo.analysis import assessability, place
 from pu_geo.errors import TrainingError
-from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
 from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.records import Facts, PUSet, RunFacts
 from pu_geo.scenes import features
 from pu_geo.store import contents, damage_types, labels, runs, store
-from pu_geo.store.layout import SUFFIX, Layout
+from pu_geo.store.layout import Layout
 
 __all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "figures_of", "settings_for"]
 HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
@@ -191,22 +189,3 @@ def recommendation() -> str:
         "of the instant ranker or level with it; "
         "NcPU and PUCL are second opinions."
     )
-
-
-@dataclass(frozen=True)
-class QueuedJob:
-    """One job in this machine's device queue; `is_here`: it is of the project asked for."""
-
-    project: str
-    is_here: bool
-    job: JobView
-
-
-def queued_jobs(layout: Layout) -> list[QueuedJob]:
-    """Return the jobs, of all projects, that work at this machine's device or wait for it; the one that works is first."""
-    found = []
-    for entry in device_queue.line():
-        job = jobs.of_folder(entry.folder)
-        if job is not None:
-            found.append(QueuedJob(entry.project.name.removesuffix(SUFFIX), entry.project == layout.folder, job))
-    return found
