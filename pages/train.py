@@ -18,7 +18,7 @@ with frame.title_bar(texts.TITLE, texts.PURPOSE):
         frame.link("damage_map", texts.TO_MAP)
 st.markdown(texts.data(data.n_positive, data.n_held_out, data.n_not_damaged, data.n_not_reviewed, data.n_left_out))
 frame.warn_of_former(layout)
-if given := training.types_given(layout):
+if (given := training.type_sources(layout)[0].counts) != training.NONE_SO_FAR:
     st.caption(texts.TYPES_GIVEN.format(counts=frame.plain(given)))
 if found:
     with frame.show_errors():

@@ -56,6 +56,7 @@ class TypeSource:
     is_enough: bool
 
 
+NONE_SO_FAR = "none so far"
 _MOST_NAMED = 12  # types whose counts are shown
 _TITLES = {damage_types.ANSWERS: "Types given on Annotate", damage_types.GRADES: "Grades, as a scale"}
 
@@ -73,17 +74,10 @@ def type_sources(layout: Layout) -> list[TypeSource]:
     ]
 
 
-def types_given(layout: Layout) -> str:
-    """Return how many damaged buildings have each type given on Annotate, in words; "" where nobody gave one."""
-    with store.connect(layout) as db:
-        rows = damage_types.tally_of(db, labels.pu_set(db), damage_types.ANSWERS)
-    return _counted(rows) if rows else ""
-
-
 def _counted(rows: Sequence[damage_types.Tally]) -> str:
     """Return how many buildings have each type, and have it not, in words."""
     if not rows:
-        return "none so far"
+        return NONE_SO_FAR
     parts = [f"{row.name} {row.n_has:,} yes" + (f", {row.n_has_not:,} no" if row.n_has_not else "") for row in rows]
     rest = [f"and {len(parts) - _MOST_NAMED:,} more"] if len(parts) > _MOST_NAMED else []
     return "; ".join([*parts[:_MOST_NAMED], *rest])
