@@ -18,14 +18,13 @@ with frame.title_bar(texts.TITLE, texts.PURPOSE):
         frame.link("damage_map", texts.TO_MAP)
 st.markdown(texts.data(data.n_positive, data.n_held_out, data.n_not_damaged, data.n_not_reviewed, data.n_left_out))
 frame.warn_of_former(layout)
-if given := training.types_given(layout):
+if (given := training.type_sources(layout)[0].counts) != training.NONE_SO_FAR:
     st.caption(texts.TYPES_GIVEN.format(counts=frame.plain(given)))
 if found:
     with frame.show_errors():
         runs_panel.draw_results(layout, found)
 st.markdown(f"**{texts.METHODS}** · :small[:gray[{training.recommendation()}]]")
 method_cards.draw(layout, data)
-live_panel.draw_device_queue(layout)
 job_card.details(layout, "methods", body=partial(live_panel.body, layout), most=3)
 if found:
     with frame.show_errors():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Mapping
@@ -160,19 +159,18 @@ def write_card(
 ) -> None:
     """Write the model card of a run: data, labels, settings, training, accuracy, limits."""
     card = run_card.card(projects.find(project), run)
-    document = json.dumps(card, ensure_ascii=False, indent=1)
     if not out:
         print(in_json(card, indent=1) if as_json else run_card.as_markdown(card))
         return
     path = writable_target(absolute(out))
-    writers = {".html": run_card.as_html, ".md": run_card.as_markdown, ".json": lambda _: document}
-    if path.suffix not in writers:
+    write = run_card.WRITERS.get(path.suffix.removeprefix("."))
+    if write is None:
         raise PuGeoError(
             f"{path.name} ends in {path.suffix!r}; a model card is written as .html, .md or .json.",
             "Give the file such a name.",
         )
     with writing(path), atomic_write(path) as temporary:
-        temporary.write_text(writers[path.suffix](card), encoding="utf-8")
+        temporary.write_text(write(card), encoding="utf-8")
     run_id = card["run"]["run_id"]
     show({"run_id": run_id, "out": str(path)}, f"Wrote the model card of {run_id} to {path}.", as_json)
 

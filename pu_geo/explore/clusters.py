@@ -6,18 +6,17 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-from pu_geo.analysis import estimates, inspecting, ranker
-from pu_geo.answers import ranking
+from pu_geo.analysis import inspecting
 from pu_geo.assessment import auditing
 from pu_geo.errors import ProjectError
 from pu_geo.explore.umap_picture import embeddings_of
 from pu_geo.records import Facts, Ints, PUSet, Singles
 from pu_geo.runs.training import to_learn_from
-from pu_geo.store import contents, decisions, feature_sets, labels, pseudo_positives, run_names, runs, store
+from pu_geo.store import contents, decisions, labels, pseudo_positives, run_names, runs, store
 from pu_geo.store.decisions import Decision
 from pu_geo.store.labels import Moment
 from pu_geo.store.layout import Layout, read_json
@@ -289,7 +288,6 @@ def on_map(layout: Layout, found: Inspected, name: str) -> tuple[Singles, Single
     return xy[rows], xy[others]
 
 
-TOP = 100
 _LONGEST = 24
 WORDS = {ACCEPT: "accepted", REJECT: "rejected", SPLIT: "split", MERGE: "merged"}
 
@@ -313,13 +311,6 @@ class NextRun:
     def words(self) -> str:
         """For example "next run: 30 damaged + 41 accepted"."""
         return f"next run: {self.n_positive:,} damaged + {self.n_accepted:,} accepted"
-
-
-class Effect(NamedTuple):
-    """What the accepted clusters change in the instant ranker's order: of its `n` highest open buildings `n_kept` stay."""
-
-    n: int
-    n_kept: int
 
 
 def accept(layout: Layout, run_id: str, inspected: Inspected, name: str, *, analyst: str) -> int:
@@ -423,36 +414,6 @@ def next_run(layout: Layout) -> NextRun:
         taken, n = pseudo_positives.accepted_ids(db), int(pseudo_positives.is_accepted(db, pu).sum())
     n_there = len(taken.intersection(pu.building_ids))
     return NextRun(int(pu.is_positive.sum()), int(pu.is_not_damaged.sum()), n, n_there - n)
-
-
-def effect(layout: Layout) -> Effect | None:
-    """Rank with and without the accepted clusters, and compare the highest scores among what nobody answered.
-
-    Returns:
-        None where nothing is accepted, or nothing can be ranked.
-    """
-    with store.connect(layout) as db:
-        chip_set = contents.latest_chip_set(db)
-        stamp = labels.moment(db), decisions.last_decision(db)
-        feature_set = feature_sets.in_use(db, layout, chip_set).name if chip_set else ""
-    return None if chip_set is None else _effect(layout, chip_set, feature_set, stamp)
-
-
-@lru_cache(maxsize=4)
-def _effect(layout: Layout, chip_set: str, feature_set: str, stamp: tuple[Moment, int]) -> Effect | None:
-    """Work it out anew where `stamp` is another one, so that a page drawn anew fits nothing."""
-    _, pu = to_learn_from(layout, chip_set)
-    is_accepted = store.call(layout, pseudo_positives.is_accepted, pu)
-    if not is_accepted.any() or not pu.is_positive.any() or (pu.is_positive | is_accepted).all():
-        return None
-    prepared = ranker.PreparedFeatures(ranking.plain_features(layout, chip_set, feature_set))
-    known = {"is_excluded": pu.is_excluded, "is_not_damaged": pu.is_not_damaged}
-    with_them, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known, is_accepted=is_accepted)
-    without, _ = estimates.rank_with_estimate(prepared, pu.is_positive, **known)
-    rows = np.flatnonzero(pu.is_open)
-    n = min(TOP, len(rows))
-    tops = [set(rows[np.argsort(-scores[rows], kind="stable")[:n]].tolist()) for scores in (without, with_them)]
-    return Effect(n, len(tops[0] & tops[1]))
 
 
 def _members(inspected: Inspected, name: str) -> list[str]:

@@ -1,16 +1,13 @@
-"""Selections with a name: save, load, remove, put back, and take them along as files."""
+"""Selections with a name: save, load, remove and put back."""
 
 from __future__ import annotations
 
-import csv
-import io
 import sqlite3
 import uuid
 from collections.abc import Sequence
 
 from pu_geo.errors import ProjectError
-from pu_geo.spreadsheets import guarded
-from pu_geo.store import chosen, decisions, population, store
+from pu_geo.store import decisions, store
 from pu_geo.store.decisions import Decision
 from pu_geo.store.layout import Layout
 
@@ -76,21 +73,3 @@ def standing(db: sqlite3.Connection, name: str) -> Decision:
         known = ", ".join(found) or "none yet"
         raise ProjectError(f"There is no selection {name!r}; there are: {known}.", "Choose one of them.", kind="selection")
     return found[name]
-
-
-def as_csv(layout: Layout, run_id: str, building_ids: Sequence[str]) -> str:
-    """Return building_id, label, score and rank in a run of some buildings as CSV, with a line of names.
-
-    A cell that a spreadsheet could take for a formula begins with an apostrophe, as in the exports.
-    """
-    found = population.of_run(layout, chosen.run(layout, run_id))
-    of_each = dict(
-        zip(found.ids, zip(found.answers, found.scores.tolist(), found.ranks().tolist(), strict=True), strict=True)
-    )
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["building_id", "label", "score", "rank"])
-    for building in building_ids:
-        answer, score, rank = of_each.get(building, (None, 0.0, 0))
-        table.writerow([guarded(building), answer or "unlabeled", *([f"{score:.4f}", rank] if rank else ["", ""])])
-    return text.getvalue()

@@ -10,7 +10,6 @@ from pu_geo.jobs.start import (
     exclusive_jobs,
     launch,
     none_starting,
-    of_folder,
     resume,
     retry,
     start,
@@ -22,5 +21,5 @@ from pu_geo.jobs.status import JobView, all_jobs, event_lines, folder_of, is_ali
 __all__ = [
     "LOCK_FD_VARIABLE", "JobView", "all_jobs", "cancel",
     "create_held", "dismiss", "end_overdue", "event_lines", "exclusive_jobs", "folder_of", "is_alive", "kill_orphans",
-    "launch", "none_starting", "of_folder", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "worker_log",
+    "launch", "none_starting", "pause", "resume", "retry", "start", "take_lock", "view", "wait", "worker_log",
 ]  # fmt: skip

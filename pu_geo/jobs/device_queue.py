@@ -36,14 +36,10 @@ class QueueEntry:
     path: Path
 
     @property
-    def project(self) -> Path:
-        return self.folder.parent.parent
-
-    @property
     def words(self) -> str:
         spec = json.loads((self.folder / "spec.json").read_text(encoding="utf-8"))
         what = " ".join(str(word) for word in (spec["task"], spec["args"].get("method")) if word)
-        return f"{what} (job {self.folder.name} of {self.project.name})"
+        return f"{what} (job {self.folder.name} of {self.folder.parent.parent.name})"
 
 
 def device_folder() -> Path:

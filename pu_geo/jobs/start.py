@@ -189,14 +189,6 @@ def retry(layout: Layout, job_id: str) -> str:
         os.close(lock)
 
 
-def of_folder(folder: Path) -> JobView | None:
-    """Return how the job in a folder of any project stands; None if it is gone, or none of ours."""
-    try:
-        return view(folder)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
 def wait(layout: Layout, job_id: str, *, seconds: float) -> JobView:
     """Wait until a job has ended, at most `seconds`; return its last view."""
     folder = folder_of(layout, job_id)

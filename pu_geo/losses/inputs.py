@@ -191,7 +191,6 @@ class _Product(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: FunctionCtx, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
         ctx.save_for_backward(*inputs)
-        ctx.save_for_forward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, Tensor | None]:
@@ -204,8 +203,3 @@ class _Product(torch.autograd.Function):
             is_turned = _is_by_columns(second)
             of_second = product(upstream.mT, first).mT if is_turned else product(first.mT, upstream)
         return of_first, of_second
-
-    @staticmethod
-    def jvp(ctx: Any, of_first: Tensor, of_second: Tensor) -> Tensor:
-        first, second = ctx.saved_tensors
-        return product(of_first, second) + product(first, of_second)

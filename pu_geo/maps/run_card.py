@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC
@@ -215,6 +215,12 @@ def as_html(card: Facts) -> str:
     title, lead, sections = _page(card)
     footer = f"Written by {card['made_with']}."
     return render("base.html", title=title, lead=lead, sections=sections, footer=footer)
+
+
+WRITERS: Mapping[str, Callable[[Facts], str]] = {
+    "html": as_html, "md": as_markdown, "json": lambda card: json.dumps(card, ensure_ascii=False, indent=1),
+}  # fmt: skip
+"""What writes a card, by the ending of the file."""
 
 
 def _page(card: Facts) -> tuple[str, str, list[Section]]:

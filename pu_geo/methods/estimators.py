@@ -41,7 +41,7 @@ from pu_geo.methods import catalog
 from pu_geo.methods.fitting import fit_and_score, pu_data, require_labels
 from pu_geo.methods.settings import MethodCard, bounds_of
 from pu_geo.records import View
-from pu_geo.training.data import Bools, ChipImages, FeatureViews, require_mask, require_spans
+from pu_geo.training.data import Bools, ChipImages, FeatureViews, require_mask
 from pu_geo.training.network import FEATURES, TrainedModel
 from pu_geo.training.run import Run, best_device
 
@@ -532,8 +532,7 @@ class LayeredEstimator(TypedEstimator):
     def fit(
         self, X: Any, y: ArrayLike, *, known_negative: ArrayLike | None = None, types: ArrayLike | None = None,
         Y: ArrayLike | None = None, type_names: Sequence[str] = (), is_ordinal: bool = False,
-        views: Mapping[str, tuple[int, int]] | None = None, dates: Mapping[str, str] | None = None,
-        is_missing: ArrayLike | None = None, callback: Callback | None = None,
+        dates: Mapping[str, str] | None = None, is_missing: ArrayLike | None = None, callback: Callback | None = None,
     ) -> Self:  # fmt: skip
         """Train; see `MethodEstimator.fit`.
 
@@ -544,12 +543,12 @@ class LayeredEstimator(TypedEstimator):
                 positives.
             type_names: c names; "type 1", ... if empty.
             is_ordinal: whether the columns of Y are a scale: who has one has all before it.
-            views: of an array X: name -> (start, stop), half-open, of its bands or columns.
-            dates: name of a view -> "pre", "post" or "" for none, which is also that of a view that is not named.
+            dates: name of a view of a dict X -> "pre", "post" or "" for none, which is also that of a view that is not
+                named.
             is_missing: views that a chip lacks, bool [V, N], in the order of the views. What X holds there is not read, but
                 must be finite.
         """
-        array, found = self._joined(X, views, dates)
+        array, found = self._joined(X, dates)
         if found and np.ndim(array) == 4 and self._chosen().backbone == FEATURES:
             raise InputError(
                 f"X holds chips in named views, and preset {self.preset!r} learns from features.",
@@ -594,43 +593,29 @@ class LayeredEstimator(TypedEstimator):
             names = ", ".join(view.name for view in self.views_) or "no named views"
             raise InputError(f"X has the views {', '.join(X)}; it learned from {names}.", "Pass the same views.")
         ordered = {view.name: X[view.name] for view in self.views_} if _is_of_views(X) else X
-        found, _ = super()._given(self._joined(ordered, None, None)[0], None, n_views)
+        found, _ = super()._given(self._joined(ordered, {})[0], None, n_views)
         n = found.shape[1] if found.ndim == 3 else len(found)
         return found, None if is_missing is None else _mask(is_missing, (len(self.views_), n))
 
-    def _joined(
-        self, X: Any, spans: Mapping[str, tuple[int, int]] | None, dates: Mapping[str, str] | None
-    ) -> tuple[Any, tuple[View, ...]]:
+    def _joined(self, X: Any, dates: Mapping[str, str] | None) -> tuple[Any, tuple[View, ...]]:
         """Return X as one array, and its views."""
-        if _is_of_views(X):
-            if spans is not None:
-                raise InputError("X is a dict of views, and views are given, too.", "Leave views out.")
-            arrays = {str(name): np.asarray(each) for name, each in X.items()}
-            axis = 1 if all(each.ndim == 4 for each in arrays.values()) else -1
-            try:
-                array = np.concatenate(list(arrays.values()), axis=axis)
-            except ValueError as error:
-                shapes = ", ".join(f"{name} {list(each.shape)}" for name, each in arrays.items())
-                raise InputError(
-                    f"The views do not fit together: {shapes or 'there are none'}.",
-                    "Give arrays that differ in bands or columns alone.",
-                ) from error
-            ends = np.cumsum([0, *(each.shape[axis] for each in arrays.values())]).tolist()
-            spans = dict(zip(arrays, pairwise(ends), strict=True))
-        else:
-            array = X
+        arrays = {str(name): np.asarray(each) for name, each in X.items()} if _is_of_views(X) else {}
         known = dates or {}
-        odd = [name for name in known if name not in (spans or {})] + [name for name in known if known[name] not in DATES]
-        if odd:
+        if odd := [name for name in known if name not in arrays or known[name] not in DATES]:
             raise InputError(f"dates has {odd[0]!r}: {known[odd[0]]!r}.", 'Give "pre", "post" or "" for names of the views.')
-        views = tuple(View(name, cast(Any, known.get(name, "")), *map(int, span)) for name, span in (spans or {}).items())
-        if views and np.ndim(array) > 1:
-            shape = np.shape(array)
-            try:
-                require_spans(views, shape[1] if len(shape) == 4 else shape[-1])
-            except ShapeError as error:
-                raise InputError(str(error), "Give (start, stop) of each view, which share nothing.") from error
-        return array, views
+        if not arrays:
+            return X, ()
+        axis = 1 if all(each.ndim == 4 for each in arrays.values()) else -1
+        try:
+            array = np.concatenate(list(arrays.values()), axis=axis)
+        except ValueError as error:
+            shapes = ", ".join(f"{name} {list(each.shape)}" for name, each in arrays.items())
+            raise InputError(
+                f"The views do not fit together: {shapes}.", "Give arrays that differ in bands or columns alone."
+            ) from error
+        ends = pairwise(np.cumsum([0, *(each.shape[axis] for each in arrays.values())]).tolist())
+        spans = zip(arrays, ends, strict=True)
+        return array, tuple(View(name, cast(Any, known.get(name, "")), *span) for name, span in spans)
 
 
 def _is_of_views(X: object) -> bool:
@@ -643,7 +628,7 @@ def _mask(values: ArrayLike, shape: tuple[int, int]) -> Bools:
     try:
         require_mask(found, shape)
     except ShapeError as error:
-        hint = "Pass X as a dict of views, or name them by views=, and one row of bools for each."
+        hint = "Pass X as a dict of views, and one row of bools for each."
         raise InputError(str(error), hint) from error
     return found
 

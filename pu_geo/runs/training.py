@@ -1,21 +1,19 @@
-"""What the Train screen asks for: methods, whether they can start, runs, the jobs that make them, and the device queue."""
+"""What the Train screen asks for: methods, whether they can start, runs, and what they learn from."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pu_geo import jobs
 from pu_geo.analysis import assessability, place
 from pu_geo.errors import TrainingError
-from pu_geo.jobs import JobView, device_queue
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
 from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.records import Facts, PUSet, RunFacts
 from pu_geo.scenes import features
 from pu_geo.store import contents, damage_types, labels, runs, store
-from pu_geo.store.layout import SUFFIX, Layout
+from pu_geo.store.layout import Layout
 
 __all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "figures_of", "settings_for"]
 HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
@@ -58,6 +56,7 @@ class TypeSource:
     is_enough: bool
 
 
+NONE_SO_FAR = "none so far"
 _MOST_NAMED = 12  # types whose counts are shown
 _TITLES = {damage_types.ANSWERS: "Types given on Annotate", damage_types.GRADES: "Grades, as a scale"}
 
@@ -75,17 +74,10 @@ def type_sources(layout: Layout) -> list[TypeSource]:
     ]
 
 
-def types_given(layout: Layout) -> str:
-    """Return how many damaged buildings have each type given on Annotate, in words; "" where nobody gave one."""
-    with store.connect(layout) as db:
-        rows = damage_types.tally_of(db, labels.pu_set(db), damage_types.ANSWERS)
-    return _counted(rows) if rows else ""
-
-
 def _counted(rows: Sequence[damage_types.Tally]) -> str:
     """Return how many buildings have each type, and have it not, in words."""
     if not rows:
-        return "none so far"
+        return NONE_SO_FAR
     parts = [f"{row.name} {row.n_has:,} yes" + (f", {row.n_has_not:,} no" if row.n_has_not else "") for row in rows]
     rest = [f"and {len(parts) - _MOST_NAMED:,} more"] if len(parts) > _MOST_NAMED else []
     return "; ".join([*parts[:_MOST_NAMED], *rest])
@@ -191,22 +183,3 @@ def recommendation() -> str:
         "of the instant ranker or level with it; "
         "NcPU and PUCL are second opinions."
     )
-
-
-@dataclass(frozen=True)
-class QueuedJob:
-    """One job in this machine's device queue; `is_here`: it is of the project asked for."""
-
-    project: str
-    is_here: bool
-    job: JobView
-
-
-def queued_jobs(layout: Layout) -> list[QueuedJob]:
-    """Return the jobs, of all projects, that work at this machine's device or wait for it; the one that works is first."""
-    found = []
-    for entry in device_queue.line():
-        job = jobs.of_folder(entry.folder)
-        if job is not None:
-            found.append(QueuedJob(entry.project.name.removesuffix(SUFFIX), entry.project == layout.folder, job))
-    return found

@@ -54,7 +54,7 @@ def test_clicks_and_trainings_outlive_a_killed_server(page, village, tmp_path: P
         page.locator(".js-plotly-plot").first.wait_for()
         second = start(page, layout, "pucl", "PUCL", {"epochs": "2"})
         until(lambda: jobs.view(second).state == "waiting")
-        page.get_by_text("Device queue of this machine").wait_for()
+        page.get_by_text("waiting for train ncpu").wait_for()
 
         go(page, "Annotate")
         wait_for_view(page)

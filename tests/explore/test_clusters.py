@@ -75,13 +75,9 @@ def test_accepting_adds_the_unlabeled_and_rejecting_or_undo_takes_them_away(expl
     found = clustered(explored)
     name = found.clusters[0].name
     assert (clusters.next_run(explored).n_positive, clusters.next_run(explored).n_accepted) == (8, 0)
-    assert clusters.effect(explored) is None
     assert clusters.accept(explored, RUN, found, name, analyst="ann") == 12
     assert clusters.next_run(explored).words == "next run: 8 damaged + 12 accepted"
     assert clusters.inspect(explored, RUN, "many").clusters[0].state == "accepted"
-    effect = clusters.effect(explored)
-    assert effect.n == min(clusters.TOP, 72)
-    assert 12 <= effect.n_kept <= effect.n
     assert len(labeling.current_labels(explored)) == 8  # nothing is labeled by it
     with store.connect(explored) as db:
         (act,) = decisions.standing(db, pseudo_positives.KIND).values()

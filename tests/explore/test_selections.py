@@ -80,13 +80,6 @@ def test_nothing_and_names_that_cannot_be_are_refused(project: Layout, name: str
     assert selections.saved(project) == []
 
 
-def test_csv_tells_labels_scores_and_ranks(ranked: Layout) -> None:
-    rows = list(csv.DictReader(io.StringIO(selections.as_csv(ranked, RUN, ["b4", "b19", "=1+1"]))))
-    assert rows[0] == {"building_id": "b4", "label": "positive", "score": "0.2105", "rank": "16"}
-    assert rows[1] == {"building_id": "b19", "label": "unlabeled", "score": "1.0000", "rank": "1"}
-    assert rows[2] == {"building_id": "'=1+1", "label": "unlabeled", "score": "", "rank": ""}, "no formula, and no score"
-
-
 def test_the_job_writes_what_the_damage_map_says_of_these_buildings_alone(
     ranked: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -137,17 +137,15 @@ def test_autocast_is_off_on_all_devices_of_the_tensors_and_float64_stays() -> No
 
 
 def products_and_gradients(multiply: Any, first: Tensor, second: Tensor, *, is_bf16: bool) -> list[Tensor]:
-    """The product, its gradients and those of their squares, and the forward derivative."""
+    """The product, its gradients and those of their squares."""
     leaves = [each.detach().requires_grad_() for each in (first, second)]
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=is_bf16):
         value = multiply(*leaves)
         once = torch.autograd.grad(value.sin().sum(), leaves, create_graph=True)
         twice = torch.autograd.grad(sum(each.square().sum() for each in once), leaves)
-        _, forward = torch.func.jvp(multiply, (first, second), (first.cos(), second.cos()))
-    return [value.detach(), *once, *twice, forward]
+    return [value.detach(), *once, *twice]
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")  # of forward derivatives of any kind
 @pytest.mark.parametrize("is_turned", [False, True])
 def test_product_and_its_gradients_are_those_of_matmul_without_autocast(is_turned: bool) -> None:
     """Also for a matrix that is stored column after column."""

@@ -312,10 +312,6 @@ def test_estimator_takes_a_dict_of_views_and_several_types_as_the_app_does() -> 
     assert estimator.types_ == ("any", "bad")
     assert estimator.type_scores(parts, data.is_missing).shape == (N, 2)
     assert estimator.transform(parts, data.is_missing).shape == (N, 8)
-    spans = {view.name: (view.start, view.stop) for view in COLUMNS}
-    again = as_estimator(data)[0].fit(data.inputs.array, data.is_positive, views=spans, is_missing=data.is_missing)
-    parted = as_estimator(data)[0].fit(parts, data.is_positive, is_missing=data.is_missing)
-    assert is_same(again.model_.state(), parted.model_.state())
 
 
 def test_estimator_refuses_views_and_types_in_words() -> None:
@@ -335,7 +331,6 @@ def test_estimator_refuses_views_and_types_in_words() -> None:
     refused("dates has 'sar'", dates={"sar": "post"})
     refused("do not fit together: a .*b", X={"a": np.zeros((N, 2)), "b": np.zeros((5, 2))})
     refused("preset 'quick' learns from features", X={"post": chips, "sar": chips})
-    refused("within 0 to 12", X=data.inputs.array, views={"a": (0, 13)})
     estimator, parts = as_estimator(data)
     estimator.fit(parts, y)
     with pytest.raises(InputError, match=r"views pre\+post; it learned from pre\+post, sar-post, proxy"):

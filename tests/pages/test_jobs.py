@@ -1,15 +1,13 @@
-"""Jobs that pages start, on which devices and cluster; how each state is shown, what can be asked of it, and the line of all projects."""
+"""Jobs that pages start, on which devices and cluster; how each state is shown, and what can be asked of it."""
 
 import os
-from pathlib import Path
 
 import pytest
 from app_parts import Started, field, plain, press, show, words
 from model_parts import with_chips
-from small_parts import logged_job, small_grid, small_project, small_scene
+from small_parts import logged_job, small_grid, small_scene
 
 from pu_geo import jobs
-from pu_geo.jobs import device_queue
 from pu_geo.scale import computers
 from pu_geo.store import contents, events, store
 from pu_geo.store.layout import Layout
@@ -17,25 +15,15 @@ from pu_geo.store.layout import Layout
 pytestmark = pytest.mark.usefixtures("home")
 
 
-def test_the_line_names_who_works_and_who_waits_in_which_project(project: Layout, tmp_path: Path) -> None:
-    other = small_project(tmp_path / "a*b.pugeo")
-    ncpu = {"method": "ncpu", "preset": "quick"}
-    first = logged_job(other, "train", ("turn", {}), ("progress", {"share": 0.25, "message": ""}), **ncpu)
-    second = logged_job(project, "train", **ncpu)
-    locks = [jobs.take_lock(folder) for folder in (first, second)]
-    events.append(second, "waiting", {"message": f"waiting for job {first.name} of a*b.pugeo"})
-    with device_queue.acquire_device(first, lambda before: None):
-        assert [ticket.folder for ticket in device_queue.line()] == [first]
-        waiting = device_queue._take(second)[0]
-        app = show("train", project)
-        os.close(waiting)
-    assert "Device queue of this machine" in words(app)
-    assert "1. Training NcPU, quick in project *a\\*b* · 25%\n2. Training NcPU, quick · waits" in words(app)
+def test_the_card_of_a_training_that_waits_names_the_one_that_works_and_its_project(project: Layout) -> None:
+    waits = logged_job(project, "train", method="ncpu", preset="quick")
+    lock = jobs.take_lock(waits)
+    events.append(waits, "waiting", {"message": "waiting for train ncpu (job 1 of a*b.pugeo)", "place": 1, "for": "1"})
+    app = show("train", project)
+    os.close(lock)
     assert "-badge[waiting]" in words(app)
-    assert {f"pause-{second.name}", f"cancel-{second.name}"} <= {button.key for button in app.button}
-    assert "Device queue of this machine" not in words(show("train", project))
-    for lock in locks:
-        os.close(lock)
+    assert "waiting for train ncpu (job 1 of a*b.pugeo)" in plain(app)
+    assert {f"pause-{waits.name}", f"cancel-{waits.name}"} <= {button.key for button in app.button}
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ def test_types_come_from_answers_and_grades_of_damaged_buildings(clicked: Layout
         TrainingRequest("herocon", "quick", types_from="roof")
     click(clicked, "b0", "b1", damage_types=["roof"], absent_types=["mud"])
     training.require(clicked, TrainingRequest("herocon", "quick", types_from="answers"))
-    assert training.types_given(clicked) == "roof 2 yes; mud 0 yes, 2 no"
+    assert training.type_sources(clicked)[0].counts == "roof 2 yes; mud 0 yes, 2 no"
 
 
 @pytest.fixture(scope="module")

@@ -46,12 +46,8 @@ def draw(layout: Layout, run_id: str) -> None:
 def _next_run(layout: Layout) -> None:
     """Draw what the next run learns from, and the button that takes the last decision back."""
     found = clusters.next_run(layout)
-    words = st.container()
     overruled = texts.OVERRULED.format(n=found.n_overruled) if found.n_overruled else ""
-    words.markdown(f"**{found.words.capitalize()}**{overruled}")
-    effect = clusters.effect(layout) if found.n_accepted else None
-    if effect is not None:
-        words.caption(texts.EFFECT.format(kept=effect.n_kept, n=effect.n))
+    st.markdown(f"**{found.words.capitalize()}**{overruled}")
     number, past = clusters.newest(layout) or (0, "")
     help_words = texts.TAKES_BACK.format(words=past) if past else texts.NOTHING_DECIDED
     st.button(

@@ -1,4 +1,4 @@
-"""Selections on the Explore page: save what is selected under a name, load it again, download it."""
+"""Selections on the Explore page: save what is selected under a name, load it again, export it."""
 
 from __future__ import annotations
 
@@ -60,10 +60,6 @@ def draw(layout: Layout, run_id: str, key: str) -> None:
                 texts.save(len(ids)), icon=":material/bookmark_add:", disabled=not ids,
                 on_click=frame.does(partial(_save, layout, run_id, key, ids)), key=f"{key}:save",
             )  # fmt: skip
-        st.download_button(
-            texts.CSV, partial(selections.as_csv, layout, run_id, ids), texts.CSV_FILE, "text/csv", disabled=not ids,
-            key=f"{key}:csv", help=texts.CSV_HELP, icon=":material/download:", on_click="ignore",
-        )  # fmt: skip
         st.markdown(texts.SAVED.format(n=len(saved)))
         _list(layout, run_id, key, saved)
         name, decision = st.session_state.get(f"{key}:changed") or ("", 0)

@@ -1,6 +1,4 @@
-"""A training while it runs: curves, the chips at its top and bottom, alarms with advice; and the device queue of this
-machine.
-"""
+"""A training while it runs: curves, the chips at its top and bottom, alarms with advice."""
 
 from __future__ import annotations
 
@@ -14,16 +12,14 @@ import streamlit as st
 from pu_geo import jobs
 from pu_geo.assessment import auditing
 from pu_geo.jobs import JobView
-from pu_geo.runs import training
 from pu_geo.store import run_names
 from pu_geo.store.layout import Layout
-from pu_geo.ui.components import figures, job_card
+from pu_geo.ui.components import figures
 from pu_geo.ui.frame import plain
 from pu_geo.ui.train import texts
 
 Point = Mapping[str, Any]
 _CALLED = ("share_positive", "share_called")  # shown once an audit says what to hold them against
-_SECONDS_BETWEEN_READS = 2.0
 
 
 def body(layout: Layout, job: JobView) -> None:
@@ -54,27 +50,6 @@ def body(layout: Layout, job: JobView) -> None:
         _sheet(jobs.folder_of(layout, job.job_id), job.job_id, evaluated)
     if job.state == "done":
         st.caption(_result_words(layout, job))
-
-
-def draw_device_queue(layout: Layout) -> None:
-    """Draw the queue where more than one job, or one of another project, is in it; refreshed while there is one."""
-    is_busy = bool(training.queued_jobs(layout))
-
-    @st.fragment(run_every=_SECONDS_BETWEEN_READS if is_busy else None)
-    def panel() -> None:
-        queue = training.queued_jobs(layout)
-        if not queue or (len(queue) == 1 and queue[0].is_here):
-            return
-        with st.container(border=True):
-            st.markdown(texts.QUEUE)
-            lines = []
-            for place, each in enumerate(queue, 1):
-                where = "" if each.is_here else texts.QUEUE_WHERE.format(project=plain(each.project))
-                how_far = texts.QUEUE_WAITS if each.job.state == "waiting" else f"{each.job.progress or 0:.0%}"
-                lines.append(f"{place}. {job_card.title(each.job)}{where} · {how_far}")
-            st.markdown("\n".join(lines))
-
-    panel()
 
 
 def _stage(job: JobView) -> list[Point]:

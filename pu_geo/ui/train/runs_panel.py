@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -31,11 +30,7 @@ _STYLES = [(COLORS["A"], "solid"), (COLORS["B"], "dot")]
 _SCALE = [[0, COLORS["B"]], [0.5, "#E6E6E6"], [1, COLORS["A"]]]
 _MOST_WARNINGS, _LONGEST_WARNING = 5, 400  # of a run; one that was imported may hold any number and length
 _TABLE_PX, _ROW_PX = 215, 35
-_FILES: dict[str, tuple[str, str, Callable[[dict[str, object]], str]]] = {
-    "HTML": ("html", "text/html", run_card.as_html),
-    "Markdown": ("md", "text/markdown", run_card.as_markdown),
-    "JSON": ("json", "application/json", lambda card: json.dumps(card, ensure_ascii=False, indent=1)),
-}
+_FILES = {"html": ("HTML", "text/html"), "md": ("Markdown", "text/markdown"), "json": ("JSON", "application/json")}
 
 
 def draw_results(layout: Layout, found: Sequence[RunFacts]) -> None:
@@ -239,10 +234,10 @@ def draw_card(layout: Layout, found: Sequence[RunFacts]) -> None:
         with frame.show_errors():
             card = run_card.card(layout, run.run_id)
             row = st.container(horizontal=True)
-            for name, (suffix, kind, write) in _FILES.items():
+            for suffix, (name, kind) in _FILES.items():
                 row.download_button(
                     texts.DOWNLOAD.format(kind=name),
-                    write(card),
+                    run_card.WRITERS[suffix](card),
                     f"{run.run_id}-card.{suffix}",
                     kind,
                     key=f"run-card-{suffix}",

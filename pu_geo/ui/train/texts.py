@@ -182,9 +182,6 @@ SETTING_NAMES: dict[str, tuple[str, str]] = {
 
 # A training while it runs
 
-QUEUE = "**Device queue of this machine** · one job at a time, first in, first out"
-QUEUE_WHERE = " in project *{project}*"
-QUEUE_WAITS = "waits"
 CURVES, CHIPS = "Curves", "Top and bottom chips"
 STAGE = "Stage"
 DETAILS = "Details: loss terms, speed and memory"

@@ -5,7 +5,7 @@ import test from "node:test";
 import { boxOf, isInside, pointsInside } from "../../../pu_geo/ui/frontend/src/polygon.js";
 import { SCORE_STEPS, SELECTED, stepRgb } from "../../../pu_geo/ui/frontend/src/colors.js";
 import { colorDots } from "../../../pu_geo/ui/frontend/src/dot_colors.js";
-import { cellOf, placeChips, showsChips } from "../../../pu_geo/ui/frontend/src/scatter_pane.js";
+import { placeChips, showsChips } from "../../../pu_geo/ui/frontend/src/scatter_pane.js";
 import { ScatterView } from "../../../pu_geo/ui/frontend/src/scatter_pane.js";
 import { paintArrows } from "../../../pu_geo/ui/frontend/src/shifts.js";
 import { arrowsIn, decodeShifts, exaggeration, shiftText } from "../../../pu_geo/ui/frontend/src/shifts.js";
@@ -134,12 +134,6 @@ test("chips take the place of dots where there is room, those that count most fi
   assert.equal(showsChips(400, 0.1, 1), false, "too many at once");
   assert.equal(showsChips(0, 0.1, 1), false);
   assert.deepEqual(placeChips([[0, 0], [20, 0], [60, 0], [60, 90], [61, 89]], 44), [0, 2, 3]);
-});
-
-test("a chip's later date is cut out of its sheet", () => {
-  const wall = { per_sheet: 6, columns: 3, cell_w: 64, cell_h: 128, has_pre: true };
-  assert.deepEqual(cellOf(10, wall), { sheet: 1, x: 64, y: 192, width: 64, height: 64 });
-  assert.deepEqual(cellOf(1, { ...wall, cell_h: 64, has_pre: false }), { sheet: 0, x: 64, y: 0, width: 64, height: 64 });
 });
 
 test("dots that cannot be assessed have another color than those that were not reviewed", () => {

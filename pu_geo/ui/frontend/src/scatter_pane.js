@@ -21,7 +21,6 @@ export class ScatterPane {
   /** @param actions {choose(numbers, adds), select(i), locate(i)} */
   constructor(store, pictures, actions) {
     Object.assign(this, { store, actions, pictures, chips: [], drawSoon: onceAFrame(() => this.draw()) });
-    this.sheets = new Sheets(() => this.later());
     this.view = new ScatterView();
     this.xy = null; // x, -y of each building; NaN for those that the run does not know
     this.colors = null;
@@ -53,7 +52,7 @@ export class ScatterPane {
     for (const event of ["labels", "imageQuality", "blind"]) store.on(event, () => this.#recolor());
     store.on("scores", () => this.data?.color.kind === "scores" && this.#recolor());
     store.on("geometry", () => this.#recolor());
-    for (const event of ["chosen", "modelView", "outlines"]) store.on(event, () => this.later());
+    for (const event of ["chosen", "outlines"]) store.on(event, () => this.later());
     for (const event of ["hovered", "selected"]) store.on(event, () => this.#later("marks"));
     stage.addEventListener("pointerdown", (event) => this.#down(event));
     stage.addEventListener("pointermove", (event) => this.#move(event));
@@ -184,7 +183,7 @@ export class ScatterPane {
     const points = numbers.map((i) => view.toScreen(this.xy[2 * i], this.xy[2 * i + 1]));
     const colorOf = (i) => (store.isChosen[i] ? SELECTED : `rgb(${store.chosen.length ? this.theme.faint : this.colors.palette[this.colors.codes[i]]})`);
     const members = placeChips(points).map((at) => ({ i: numbers[at], at: points[at], color: colorOf(numbers[at]) }));
-    if (paintChips(this.canvas, frame, members, this.pictures, this.sheets)) this.chips = members;
+    if (paintChips(this.canvas, frame, members, (i) => this.pictures.thumbnail(i, SIDE_PX, () => this.later()))) this.chips = members;
   }
 
   #resized() {
@@ -361,7 +360,6 @@ const MOST = 150; // chips at once
 const ZOOMED_IN = 0.75; // of the resolution that shows all dots
 const LEAST_GAP = 1.08; // of a side: chips nearer than this stay dots
 const CHIP_RIM_PX = 3;
-const MOST_SHEETS = 24; // decoded ones that are kept
 
 /** Whether so many dots in view are drawn as chips. */
 export function showsChips(n, resolution, all) {
@@ -381,62 +379,22 @@ export function placeChips(points, side = SIDE_PX) {
   return taken;
 }
 
-/** Where the chip of building i is on its sheet: {sheet, x, y, width, height}; of its two dates the later one. */
-export function cellOf(i, { per_sheet, columns, cell_w, cell_h, has_pre }) {
-  const at = i % per_sheet;
-  const height = has_pre ? cell_h / 2 : cell_h;
-  return { sheet: Math.floor(i / per_sheet), x: (at % columns) * cell_w, y: Math.floor(at / columns) * cell_h + (has_pre ? height : 0), width: cell_w, height };
-}
-
-/** Sprite sheets as pictures, by address; `loaded` is called once one that was asked for is there. */
-export class Sheets {
-  constructor(loaded) {
-    this.loaded = loaded;
-    this.pictures = new Map();
-  }
-
-  /** @returns the picture, or null while it is on its way */
-  get(url) {
-    if (!this.pictures.has(url)) {
-      if (this.pictures.size >= MOST_SHEETS) this.pictures.delete(this.pictures.keys().next().value);
-      const picture = new Image();
-      picture.onload = () => this.loaded();
-      picture.src = url;
-      this.pictures.set(url, picture);
-    }
-    const found = this.pictures.get(url);
-    return found.complete && found.naturalWidth ? found : null;
-  }
-}
-
-function ofModel(i, pictures, sheets) {
-  if (!pictures.hasModel(i)) return null;
-  const cell = cellOf(i, pictures.wall);
-  const picture = sheets.get(pictures.urlOf(cell.sheet));
-  return picture && { picture, cell };
-}
-
-function ofGround(i, pictures, loaded) {
-  const picture = pictures.has(i) ? pictures.thumbnail(i, SIDE_PX, loaded) : null;
-  return picture && { picture, cell: { x: 0, y: 0, width: picture.width, height: picture.height } };
-}
-
 /**
  * @param members [{i, at: [x, y], color: css}] in pixels of the canvas' frame
+ * @param pictureOf number => what is drawn of a building, null where it is not here
  * @returns whether any chip was drawn
  */
-export function paintChips(canvas, { pixelRatio }, members, pictures, sheets) {
+export function paintChips(canvas, { pixelRatio }, members, pictureOf) {
   const context = canvas.getContext("2d");
   context.setTransform(pixelRatio, 0, 0, pixelRatio, 0, 0);
   let isDrawn = false;
   for (const { i, at: [x, y], color } of members) {
-    const found = pictures.isModel ? ofModel(i, pictures, sheets) : ofGround(i, pictures, sheets.loaded);
-    if (!found) continue;
-    const { picture, cell } = found;
+    const picture = pictureOf(i);
+    if (!picture) continue;
     const [left, top] = [x - SIDE_PX / 2, y - SIDE_PX / 2];
     context.fillStyle = color;
     context.fillRect(left - CHIP_RIM_PX, top - CHIP_RIM_PX, SIDE_PX + 2 * CHIP_RIM_PX, SIDE_PX + 2 * CHIP_RIM_PX);
-    context.drawImage(picture, cell.x, cell.y, cell.width, cell.height, left, top, SIDE_PX, SIDE_PX);
+    context.drawImage(picture, left, top, SIDE_PX, SIDE_PX);
     isDrawn = true;
   }
   context.setTransform(1, 0, 0, 1, 0, 0);
