@@ -29,6 +29,7 @@ class Event:
     eye: NDArray[np.float64]
     draw: np.random.Generator
     event: int = 0
+    sites: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         self.answers = np.full(len(self.truth), OPEN, np.int8)
@@ -46,7 +47,7 @@ class Event:
 
     def begin(self, n: int = N_CHECKS) -> Audit:
         self._forget()
-        return audit.design(self.scores, self.answers != OPEN, n=n, seed=int(self.draw.integers(2**32)))
+        return audit.design(self.scores, self.answers != OPEN, n=n, seed=int(self.draw.integers(2**32)), sites=self.sites)
 
     def search(self, n: int) -> None:
         """Come by n open buildings; click those that are damaged, and call one of twenty others not damaged."""
@@ -167,9 +168,23 @@ def cut_and_added(event: Event) -> Audit:
     return sample
 
 
+def of_sites(event: Event) -> Audit:
+    """A search, and an audit of seven sites of many sizes; damage lies in the first of them."""
+    event.sites = np.digitize(
+        event.draw.permutation(N) * np.where(event.truth == 1, 0.6, 1), N * np.array([0.4, 0.7, 0.8, 0.9, 0.95, 0.98])
+    )
+    event.search(200)
+    return finished(event)
+
+
+def left_in_sites(event: Event) -> Audit:
+    event.sites = np.arange(N) % 3
+    return abandoned(event)
+
+
 SCENARIOS: tuple[Callable[[Event], Audit], ...] = (
     finished, abandoned, resumed, interleaved_and_left, corrected, two_audits, left_and_begun_anew, checks_of_the_queue, sloppy,
-    cut_to_an_area, cut_and_gone_on, cut_and_added,
+    cut_to_an_area, cut_and_gone_on, cut_and_added, of_sites, left_in_sites,
 )  # fmt: skip
 
 
