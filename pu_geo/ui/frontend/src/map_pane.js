@@ -398,7 +398,10 @@ export class MapPane {
     view.animate({ zoom: view.getZoom() + steps, duration: softly(180) });
   }
 
-  /** Go there softly, to another site at once; nearer than it is now only where the building could not be made out. */
+  /**
+   * Go there softly, in another site from a little above: what the card needs is loaded before the map's tiles. Nearer than it is now only
+   * where the building could not be made out.
+   */
   locate(i, times = 1) {
     const { store } = this;
     const [x, y] = store.center(i);
@@ -409,7 +412,9 @@ export class MapPane {
     if (isOther) view.setResolution(metres / store.gsd);
     const resolution = Math.min(view.getResolution(), side / Math.min(...this.map.getSize()));
     view.cancelAnimations();
-    view.animate({ center: [x, -y], resolution: Math.max(resolution, 1 / 6), duration: isOther ? 0 : softly(SOFTLY_MS) }, () => this.marks.place(true));
+    if (isOther) view.setCenter([x, -y]);
+    if (isOther) view.setResolution(1.25 * resolution);
+    view.animate({ center: [x, -y], resolution: Math.max(resolution, 1 / 6), duration: softly(SOFTLY_MS) }, () => this.marks.place(true));
   }
 
   /** Show where building i is: the map stays where it is well in view already. */
