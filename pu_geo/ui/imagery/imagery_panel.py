@@ -529,7 +529,7 @@ _FIGURES = """<style>
 .pugeo-dates div { height: 7rem; border-radius: 0.3rem; overflow: hidden; position: relative; background: #666; }
 .pugeo-dates img { position: absolute; max-width: none; }
 .pugeo-sites { display: flex; flex-wrap: wrap; gap: 1rem; font-size: 0.8rem; max-height: 22rem; overflow-y: auto; }
-.pugeo-sites section { max-width: 22rem; }
+.pugeo-sites section { width: min-content; min-width: 15rem; }
 .pugeo-dates figcaption { font-size: 0.8rem; }
 </style>"""
 
