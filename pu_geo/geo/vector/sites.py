@@ -41,7 +41,7 @@ def site_of(xy: Floats, grid: Grid) -> Ints:
     return found
 
 
-def to_px(xy: Floats, grid: Grid, of: Ints | None = None) -> Floats:
+def to_px(xy: Floats, grid: Grid) -> Floats:
     """Turn places of the project CRS into (column, row) in the pixels of the project, float64 [N, 2]; NaN far from all
     sites.
     """
