@@ -279,6 +279,11 @@ class Grid:
         return replace(self, row=0)
 
     @property
+    def span(self) -> tuple[int, int, int, int]:
+        """Return the first column and row of a site, and one past the last, in the pixels of the project."""
+        return 0, self.row, self.width, self.row + self.height
+
+    @property
     def m_per_px(self) -> NDArray[np.float64]:
         """Return metres to the east per column and to the north per row (negative) of each site, float64 [S, 2]."""
         return np.array([[one.transform[0] * one.x_unit_m, one.transform[4] * one.y_unit_m] for one in self.parts])
@@ -294,8 +299,11 @@ class Grid:
         Args:
             boxes: column, row, right and bottom in pixels of the project, int64 [N, 4].
         """
-        spans = np.array([[0, one.row, one.width, one.row + one.height] for one in self.parts])
-        return spans[self.site_at((boxes[:, 1] + boxes[:, 3]) / 2)]
+        return np.array([one.span for one in self.parts])[self.site_at((boxes[:, 1] + boxes[:, 3]) / 2)]
+
+    def site_of_windows(self, windows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the number of the site of windows, [N, 4]: column, row, width and height in pixels of the project."""
+        return self.site_at(windows[:, 1] + windows[:, 3] / 2)
 
     @property
     def has_place(self) -> bool:

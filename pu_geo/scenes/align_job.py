@@ -39,7 +39,7 @@ def align(job: Job) -> dict[str, object]:
     scenes = scene_files.require(job.layout, scenes, report=Part(job, 0.0, 0.05).report, is_cancelled=job.is_cancelled)
     windows = chip_windows(table.wkb, grid, buffer=0.0)
     pre_scenes, post_scenes = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
-    n, of = len(windows), grid.site_at(windows[:, 1] + windows[:, 3] / 2)
+    n, of = len(windows), grid.site_of_windows(windows)
     found = Alignment(
         table.building_ids, np.zeros(n), np.zeros(n), np.zeros(n), np.ones(n, np.bool_), np.zeros(n, np.bool_),
         np.zeros((len(grid.parts), 2)), [one.name for one in grid.parts],

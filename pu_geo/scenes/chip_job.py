@@ -243,7 +243,7 @@ def _pre_shift(
         found = alignment.load(job.layout, table.building_ids, scenes)
     if found is None:
         return None
-    m_per_px = grid.m_per_px[grid.site_at(windows[:, 1] + windows[:, 3] / 2)]
+    m_per_px = grid.m_per_px[grid.site_of_windows(windows)]
     return np.asarray(np.rint(np.stack([found.dx_m, found.dy_m], axis=1) / m_per_px), dtype=np.float64)
 
 

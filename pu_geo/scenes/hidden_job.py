@@ -100,7 +100,7 @@ def _moved(shapes: NDArray[np.object_], by_px: NDArray[np.float64]) -> NDArray[n
 
 def _cloud_shares(date: _Date, windows: NDArray[np.float64], grid: Grid) -> NDArray[np.float64]:
     """Return the share of each outline under cloud on one date, float64 [N], 0..1."""
-    boxes, of = whole_pixels(windows), grid.site_at(windows[:, 1] + windows[:, 3] / 2)
+    boxes, of = whole_pixels(windows), grid.site_of_windows(windows)
     site_gsd_m = np.array([site.gsd_m for site in grid.parts])[of]
     is_near = np.zeros(len(boxes), dtype=bool)
     for k, found in enumerate(date.cells):

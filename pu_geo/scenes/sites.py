@@ -90,6 +90,5 @@ def for_browser(grid: Grid) -> list[dict[str, object]]:
         if nodes is not None:
             lon, lat = np.round(nodes.reshape(-1, 2).T, 8).tolist()
             lonlat = {"n": len(nodes), "lon": lon, "lat": lat}
-        box = [0, site.row, site.width, site.row + site.height]
-        found.append({"name": site.name, "box": box, "gsd_m": site.gsd_m, "lonlat": lonlat})
+        found.append({"name": site.name, "box": [*site.span], "gsd_m": site.gsd_m, "lonlat": lonlat})
     return found

@@ -30,18 +30,13 @@ def put_in_site(job: Job, *, what: Sequence[str], name: str) -> dict[str, object
         ImageryError: if the scenes are too far from each other for one grid, or a file is missing or changed.
     """
     with store.connect(job.layout) as db:
-        grid, scenes = contents.grid(db), contents.scenes(db)
-    former = _divided(grid, what, name)
-    post = [scene for scene in scenes if scene.role == "post"]
-    new = project_grid(post, former, grid.crs)
+        grid, everything, share = contents.grid(db), contents.all_scenes(db), contents.pre_share(db)
+    post = [scene for scene in everything if scene.role == "post"]
+    new, folder = project_grid(post, _divided(grid, what, name), grid.crs), None
     is_redrawn = contents.lattice(new) != contents.lattice(grid)
-    with store.connect(job.layout) as db:
-        share = contents.pre_share(db)
-    folder = None
     if is_redrawn:
-        everything = store.call(job.layout, contents.all_scenes)
-        scene_files.require(job.layout, everything, is_cancelled=job.is_cancelled)
-        made = drawn(job, store.call(job.layout, contents.scenes), [], new)
+        everything = scene_files.require(job.layout, everything, is_cancelled=job.is_cancelled)
+        made = drawn(job, [scene for scene in everything if scene.role != "layer"], [], new)
         share, folder = made.pre_share, made.folder
     with store.connect(job.layout) as db:
         if folder is not None:

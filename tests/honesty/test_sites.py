@@ -1,13 +1,16 @@
 """Places that lie far apart are sites of one event: each is as it is in a project of its own."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import rasterio
 from cli_parts import CommandLine
+from rasterio.transform import Affine
 from site_parts import PLACES, draw_place, prepared_places
 from small_parts import job_of
 
@@ -157,3 +160,19 @@ def test_a_site_without_pre_and_footprints_of_no_site_are_said(
     assert "1 of 2 sites has no buildings." in said
     found = align(job_of(layout))
     assert (found["n_failed"], found["n_outside"]) == (0, 18), "no date before shows them, which is no failure"
+
+
+def test_a_site_that_is_divided_is_drawn_anew_and_can_be_joined_again(places: list[Path], tmp_path: Path) -> None:
+    layout, post = store.create(tmp_path / "event.pugeo", "Event"), str(places[0] / "post.tif")
+    job, beside = job_of(layout), shutil.copyfile(post, tmp_path / "beside.tif")
+    with rasterio.open(beside, "r+") as target:
+        target.transform = Affine.translation(200, 0) @ target.transform
+    assert add_scenes(job, pre=[], post=[post, str(beside), str(places[1] / "post.tif")])["sites"] == ["Site 1", "Site 2"]
+    before = store.call(layout, contents.grid)
+    done = put_in_site(job, what=["post-2"], name="Beside")
+    assert done == {"sites": ["Site 1", "Beside", "Site 2"], "is_redrawn": True}
+    found = store.call(layout, contents.grid)
+    pyramid = json.loads((layout.quicklooks / "post" / "pyramid.json").read_text())
+    assert (pyramid["width"], pyramid["height"]) == (found.width, found.height) != (before.width, before.height)
+    put_in_site(job, what=["Beside"], name="Site 1")
+    assert contents.lattice(store.call(layout, contents.grid)) == contents.lattice(before)

@@ -182,7 +182,7 @@ class Mosaic:
         """Return whether a scene may show a part of what is read of a site, without opening it."""
         if self.within is None and not self.grid.sites:
             return True
-        own = np.array([0, site.row, site.width, site.row + site.height])
+        own = np.array(site.span)
         within = own if self.within is None else np.array(self.within)
         span = np.maximum(own[:2], within[:2]), np.minimum(own[2:], within[2:])
         low, high = _touched(scene, site) + np.array([0, site.row])

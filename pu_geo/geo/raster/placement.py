@@ -23,8 +23,6 @@ MOST_PIXELS = f"up to {MAX_PIXELS:,} pixels, and {MAX_SIDE_PX:,} on a side,"
 MOST_OBLONG = 1.5
 MAX_GSD_RATIO = 20.0  # a warp reads the square of it for each pixel
 ALIGNED_PX = 0.05  # a scene that is off the grid by less is read without resampling
-
-
 _ROOM = 0.9  # of the limits: a rectangle in degrees is not quite that of the grid
 _DEGREE_M = 111_320.0
 

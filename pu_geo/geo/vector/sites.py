@@ -121,18 +121,16 @@ def area_px(scenes: Sequence[Scene], grid: Grid) -> shapely.Geometry:
     """Return what scenes cover together of each site, in the pixels of the project; raises as `border_in`."""
     if not grid.sites:
         return shapely.transform(area_of(scenes, grid.crs), grid.to_px)
-    margin, found = GAP_PX / 2, []
-    for site in grid.sites:
-        placed = shapely.transform(area_of(scenes, site.crs), lambda xy, site=site: site.to_px(xy) + np.array([0, site.row]))
-        own = shapely.box(-margin, site.row - margin, site.width + margin, site.row + site.height + margin)
-        found.append(shapely.intersection(placed, own))
-    return shapely.union_all(found)
+    return shapely.union_all([_area_of_site(scenes, site, GAP_PX / 2) for site in grid.sites])
 
 
 def sites_under(scene: Scene, grid: Grid) -> list[Grid]:
     """Return the grids of the sites that a scene's rectangle touches, that of which it covers most first."""
-    found = []
-    for site in grid.parts:
-        area = shapely.transform(area_of([scene], site.crs), site.to_px)
-        found.append((float(shapely.intersection(area, shapely.box(0, 0, site.width, site.height)).area), site.alone))
+    found = [(_area_of_site([scene], site).area, site.alone) for site in grid.parts]
     return [site for area, site in sorted(found, key=lambda one: -one[0]) if area > 0]
+
+
+def _area_of_site(scenes: Sequence[Scene], site: Grid, margin: float = 0.0) -> shapely.Geometry:
+    """Return what scenes cover of a site, and of so many pixels around it, in the pixels of the project."""
+    placed = shapely.transform(area_of(scenes, site.crs), lambda xy: site.to_px(xy) + np.array([0, site.row]))
+    return shapely.intersection(placed, shapely.box(*np.array(site.span) + margin * np.array([-1, -1, 1, 1])))

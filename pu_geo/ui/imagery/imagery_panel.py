@@ -24,6 +24,7 @@ from pu_geo.scenes.features import FeatureSets
 from pu_geo.scenes.preparation import Outlines, Overview
 from pu_geo.scenes.scene_files import LostFiles
 from pu_geo.scenes.scene_pair import Pair, Step
+from pu_geo.scenes.sites import Site
 from pu_geo.store import contents, store
 from pu_geo.store.contents import MAX_MB
 from pu_geo.store.layout import RCF, SHARED, Layout
@@ -469,11 +470,12 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
     worries = [
         f"**{check.name}: {frame.plain(check.value)}.** {frame.plain(check.worry)}" for check in pair.checks if check.worry
     ]
-    worries += sites.lacking_words(sites.sites(layout))
+    found = sites.sites(layout)
+    worries += sites.lacking_words(found)
     has_pre = any(scene.role == "pre" for scene in overview.scenes)
     what = texts.PAIR if has_pre else texts.POST_IMAGE
     with st.container(border=True, horizontal=True, gap="medium"):
-        _pictures(layout, overview)
+        _pictures(layout, overview, found)
         with st.container(width="stretch"):
             if worries:
                 st.markdown(f":orange[:material/warning:] **{texts.WORRIES.format(what=what)}**")
@@ -488,12 +490,11 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
                     st.metric(check.name, frame.plain(check.value), help=frame.plain(check.words) or None, width="content")
 
 
-def _pictures(layout: Layout, overview: Overview) -> None:
+def _pictures(layout: Layout, overview: Overview, found: Sequence[Site]) -> None:
     """Draw each date of each site; of several sites, with what each of them has and lacks."""
     dates = [layer for layer in overview.layers if layer["name"] in texts.PICTURES]
-    if not dates or overview.grid is None:
+    if not dates:
         return
-    found = sites.sites(layout)
     place = f"{PREFIX}/{projects.token_of(layout)}/tiles"
     drawn = [
         f'<section><div class="pugeo-dates">{"".join(_picture(place, date, site.grid) for date in dates)}</div>'
