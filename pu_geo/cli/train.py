@@ -19,7 +19,7 @@ from pu_geo.errors import DatasetError, PuGeoError, writing
 from pu_geo.files import atomic_write, write_export
 from pu_geo.lifecycle import projects
 from pu_geo.maps import damage_map, run_card
-from pu_geo.methods.catalog import DEFAULT_METHOD
+from pu_geo.methods import catalog
 from pu_geo.runs import comparing, feature_comparison, models, results, training
 from pu_geo.runs.actions import ApplyModel, CompareFeatures, Rank, Train
 from pu_geo.store import chosen as choices
@@ -51,18 +51,19 @@ draw(screen, "rank", Rank, "joplin.pugeo")(_run_words)
 def list_methods(*, as_json: Json = False) -> None:
     """List the methods, what they need, and how long presets took on this machine."""
     found, lines = [], []
-    for group, cards in training.cards_by_group().items():
-        for card in cards:
-            is_default = card.name == DEFAULT_METHOD
+    for group, heading in catalog.GROUPS.items():
+        for card in training.cards_of(group):
+            is_default = card.name == catalog.DEFAULT_METHOD
             past = {preset: training_times.past(card.name, preset) for preset in card.presets}
             found.append({
-                "name": card.name, "title": card.title, "group": group, "is_default": is_default,
+                "name": card.name, "title": card.title, "group": heading, "is_default": is_default,
                 "presets": list(card.presets), "needs": card.needs, "figures": training.figures_of(card.name),
                 "took_here": {preset: [asdict(one) for one in times] for preset, times in past.items()},
             })  # fmt: skip
             lines.append(f"{card.name:15} {card.title}{' (default)' if is_default else ''}. {card.needs}")
             for preset, times in past.items():
-                lines.append(f"{'':15} {preset:9}{times[-1].words + ' here' if times else training_times.NONE_YET}")
+                usual = training.expected_time(card, preset, 1000).words
+                lines.append(f"{'':15} {preset:9}{times[-1].words + ' here' if times else f'{usual}, for 1,000 chips'}")
     show({"methods": found}, "\n".join(lines), as_json)
 
 
@@ -74,11 +75,10 @@ def _train(project: str, as_json: bool, detach: bool, **given: Any) -> None:
         print(f"Damage types: {counts}.", file=sys.stderr, flush=True)
     if not (as_json or request.overrides):
         n_chips = training.data_summary(layout).n_chips
-        expected = training_times.expected_seconds(request.method, request.preset, n_chips)
-        if expected and expected[1] > NOTICE_FROM_S:
+        expected = training.expected_time(request.card, request.preset, n_chips)
+        if expected.most > NOTICE_FROM_S:
             more = "" if detach else f" Ctrl-C stops it; `pu-geo jobs {project}` names it, `... resume ID` goes on."
-            words = training_times.words(request.method, request.preset, n_chips)
-            print(f"Takes {words}.{more}", file=sys.stderr, flush=True)
+            print(f"Takes {expected.words}.{more}", file=sys.stderr, flush=True)
     if detach:
         job_id = jobs.start(layout, request)
         show({"job_id": job_id}, f"Started job {job_id}. Follow it with `pu-geo jobs {project}`.", as_json)

@@ -6,7 +6,7 @@ from pu_geo.jobs.tasks import Task, declare
 
 declare(
     *(
-        Task(f"pu_geo.federation.{work}", title, screen="train", panel="federation", needs_torch=True)
+        Task(f"pu_geo.federation.{work}", title, screen="research", panel="federation", needs_torch=True)
         for work, title in (
             ("federate_deployed_job:federate_lead", "Leading the federation"),
             ("federate_deployed_job:federate_join", "Taking part in the federation as"),

@@ -23,7 +23,9 @@ ESTIMATORS = ("PURanker", *(found.estimator for found in METHODS.values()), "PUP
 """Names of the classes in `methods.estimators`, which loads torch and scikit-learn."""
 
 FEATURES_HELP = "of `pu-geo features P.pugeo`; the set in use if not named"
-GROUPS = {"pu": "Positive-unlabeled learning", "types": "Damage types and agencies", "baseline": "Baseline methods"}
+GROUPS = {
+    "default": "Recommended", "pu": "Second opinion", "types": "Damage types and agencies", "baseline": "Baseline methods",
+}  # fmt: skip
 """Where a card is shown, and the heading there."""
 
 

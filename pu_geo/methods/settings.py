@@ -115,13 +115,15 @@ class MethodCard:
         entry: "module:function" of its `fit`; `from_state` lies beside it.
         min_not_damaged: fewer buildings that a person called not damaged are refused.
         score_type: enum of the export schema.
-        group: where it is shown: "pu", "types" (works with damage types) or "baseline".
+        group: where it is shown: "default", "pu", "types" (works with damage types) or "baseline".
         uses_types: whether it learns from the kind of damage of each positive.
         takes_layers: whether a network that it trains from the chips takes the layers beside pre and post, as named views.
         several_types: whether it learns several types of one building, and buildings of which nobody said any; else one kind
             each.
         estimator: name of its class in `methods.estimators`.
         min_views: views of each chip that it needs at least where features are cached.
+        seconds, seconds_per_1000: what its preset `quick` takes on two processor cores, and a thousand chips more of it, see
+            `benchmarks/outcomes`.
         uses_place: whether its settings have `neighbors`: scores of neighboring buildings may count, see `analysis.place`.
     """
 
@@ -143,4 +145,6 @@ class MethodCard:
     several_types: bool = False
     takes_layers: bool = False
     min_views: int = 1
+    seconds: float = 2.0
+    seconds_per_1000: float = 0.2
     uses_place: bool = False

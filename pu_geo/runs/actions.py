@@ -56,7 +56,7 @@ class ApplyModel(Action):
     task = Task(
         "pu_geo.runs.apply_model_job:apply_model",
         "Scoring with a model",
-        screen="train",
+        screen="research",
         panel="model",
         needs_torch=True,
         needs_device=True,
@@ -77,7 +77,7 @@ class CompareFeatures(Action):
     task = Task(
         "pu_geo.runs.compare_features_job:compare_features",
         "Comparing features or layers",
-        screen="train",
+        screen="research",
         panel="features",
         needs_torch=True,
         needs_device=True,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 
+from pu_geo import wording
 from pu_geo.analysis import assessability, place
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
@@ -12,31 +15,48 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, 
 from pu_geo.methods.measured import in_lines as figures_of
 from pu_geo.records import Facts, PUSet, RunFacts
 from pu_geo.scenes import features
-from pu_geo.store import contents, damage_types, labels, runs, store
+from pu_geo.store import chosen, contents, damage_types, labels, population, runs, store, training_times
 from pu_geo.store.layout import Layout
 
 __all__ = ["DEFAULT_METHOD", "MethodCard", "TrainingRequest", "figures_of", "settings_for"]
 HOLD_OUT_FROM, MOST_HELD_OUT = 50, 100
+_START_S, _MINUTE = 12.0, 60.0  # until a job has loaded its libraries
+_VIEWS_AN_HOUR = {"small": 4e6, "resnet18": 650e3, "preact_resnet18": 43e3}
+"""Views of chips of 64 pixels that a network is trained on, on two cores: measured for ResNet-18, for the others by their
+multiplications."""
+_BASIS = {True: "on this machine, by past runs", False: "on two processor cores; nothing like it ran on this machine yet"}
 
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What a training would learn from right now; `n_chips` are 0 before there is a chip set, `n_held_out` is proposed."""
+    """The buildings as the map has them now, and what a training would learn from.
+
+    Attributes:
+        n_positive, n_not_damaged: answered so.
+        n_not_reviewed: assessed, and without an answer.
+        n_not_assessed: all others: hidden in the picture, answered as not assessable, or not in the run that is shown. The
+            Damage map, its exports and the report count the same.
+        n_chips: 0 before there is a chip set.
+        n_taught, n_taught_not: those answered damaged and not damaged outside accuracy assessments: what is learned from.
+    """
 
     n_positive: int
     n_not_reviewed: int
-    n_left_out: int
+    n_not_assessed: int
     n_not_damaged: int
     n_chips: int
-    n_held_out: int = 0
+    n_taught: int
+    n_taught_not: int
+
+    @property
+    def n_held_out(self) -> int:
+        """How many damaged buildings a training is proposed not to learn from."""
+        return proposed_hold_out(self.n_taught)
 
 
-def cards_by_group() -> dict[str, list[catalog.MethodCard]]:
-    """Return the cards by the heading that they are shown under."""
-    return {
-        heading: [card for card in catalog.METHODS.values() if card.group == group]
-        for group, heading in catalog.GROUPS.items()
-    }
+def cards_of(group: str) -> list[MethodCard]:
+    """Return the cards of a group, one of `catalog.GROUPS`, in the order in which they are shown."""
+    return [card for card in catalog.METHODS.values() if card.group == group]
 
 
 @dataclass(frozen=True)
@@ -89,16 +109,23 @@ def place_words(run: RunFacts) -> str:
 
 
 def data_summary(layout: Layout) -> DataSummary:
-    """Count what a training would see."""
+    """Count what the map has, and what a training would see."""
+    run = chosen.chosen_run(layout)
     with store.connect(layout) as db:
-        counts = labels.counts(labels.current_labels(db))
-        n = contents.count_footprints(db)
-        chip_set = contents.latest_chip_set(db)
+        now = labels.moment(db), contents.geometry_v(db), contents.latest_chip_set(db)
+    return _data_summary(layout, run.run_id if run else "", now)
+
+
+@lru_cache(maxsize=4)
+def _data_summary(layout: Layout, run_id: str, now: tuple[labels.Moment, str, str | None]) -> DataSummary:
+    """Count anew where another run is shown, or labels, footprints or chips changed."""
+    shown, chip_set = population.shown(layout), now[-1]
+    with store.connect(layout) as db:
+        taught = Counter(event.label for event in labels.taught(db, labels.last_event(db)).values() if event)
         n_chips = contents.chip_count(db, chip_set) if chip_set else 0
-    not_reviewed = n - counts["positive"] - counts["not_damaged"] - counts["not_assessable"]
     return DataSummary(
-        counts["positive"], not_reviewed, counts["not_assessable"], counts["not_damaged"], n_chips,
-        proposed_hold_out(counts["positive"]),
+        int(shown.given("positive").sum()), int(shown.is_open.sum()), int((~shown.is_assessed).sum()),
+        int(shown.given("not_damaged").sum()), n_chips, taught["positive"], taught["not_damaged"],
     )  # fmt: skip
 
 
@@ -113,6 +140,38 @@ def to_learn_from(layout: Layout, chip_set: str | None = None) -> tuple[Facts, P
     return facts, pu.without(assessability.reasons(facts) != "")
 
 
+@dataclass(frozen=True)
+class ExpectedTime:
+    """How long a training may take: at most so many seconds, in a few words, and in words with what they rest on."""
+
+    most: float
+    short: str
+    words: str
+
+
+def expected_time(card: MethodCard, preset: str, n_chips: int) -> ExpectedTime:
+    """Return how long a training by a preset may take: by past ones on this machine, else its order of magnitude by the
+    costs that were measured on two processor cores.
+    """
+    known = training_times.expected_seconds(card.name, preset, n_chips)
+    low, high = known or (_usual_seconds(card, preset, n_chips),) * 2
+    first, last = wording.duration(low), wording.duration(high)
+    short = "under 1 min" if high < _MINUTE else f"about {last}" if first == last else f"{first} to {last}"
+    return ExpectedTime(high, short, f"{short} {_BASIS[known is not None]}")
+
+
+def _usual_seconds(card: MethodCard, preset: str, n_chips: int) -> float:
+    """Return the seconds on two cores: of cached features by the card, of a network by the views of chips it is shown."""
+    settings = settings_for(card.name, preset)
+    if settings.backbone == "features":
+        return _START_S + card.seconds + card.seconds_per_1000 * n_chips / 1000
+    steps: dict[str, int] = asdict(settings)
+    most = steps.get("max_steps") or steps["rounds"] * steps["local_steps"]
+    n_views = 2 * (settings.pretrain_epochs * n_chips + min(steps.get("epochs", most) * n_chips, most * settings.batch_size))
+    hours = float(n_views / _VIEWS_AN_HOUR[settings.backbone])
+    return 3600.0 * (hours if hours < 2 else round(hours))
+
+
 def proposed_hold_out(n_positive: int) -> int:
     """Return how many positives a training had better not learn from, so that it can be judged by them.
 
@@ -124,20 +183,21 @@ def proposed_hold_out(n_positive: int) -> int:
 def why_not(layout: Layout, method: str, hold_out: int = 0) -> str | None:
     """Return in words why a method cannot start with `hold_out` positives not learned from, or None if it can."""
     data, card = data_summary(layout), catalog.card(method)
+    n = data.n_taught
     if not data.n_chips:
         return "There are no chips yet: cut them on the Imagery page."
-    if data.n_positive < card.min_positives:
-        return f"{card.title} needs at least {card.min_positives} damaged buildings; this project has {data.n_positive}."
-    if data.n_positive - hold_out < card.min_positives:
+    if n < card.min_positives:
+        return f"{card.title} needs at least {card.min_positives} damaged buildings; this project has {n} to learn from."
+    if n - hold_out < card.min_positives:
         return (
             f"{card.title} needs at least {card.min_positives} damaged buildings to learn from; {hold_out} held-out "
             "clicks would leave "
-            f"{max(data.n_positive - hold_out, 0)} of {data.n_positive}."
+            f"{max(n - hold_out, 0)} of {n}."
         )
-    if data.n_not_damaged < card.min_not_damaged:
+    if data.n_taught_not < card.min_not_damaged:
         return (
             f"{card.title} needs at least {card.min_not_damaged} buildings called not damaged; "
-            f"this project has {data.n_not_damaged}."
+            f"this project has {data.n_taught_not} to learn from."
         )
     return None
 
@@ -174,12 +234,3 @@ def _require_types(layout: Layout, wanted: str) -> None:
 def all_runs(layout: Layout) -> list[RunFacts]:
     """Return finished runs, newest first."""
     return store.call(layout, runs.all_runs)
-
-
-def recommendation() -> str:
-    """Return what to train and why. It names no share of damage: clicks alone know none, see `auditing.how_many`."""
-    return (
-        f"Train the {catalog.name_within(DEFAULT_METHOD)}: on seven sets, with little damage and with much, it was ahead "
-        "of the instant ranker or level with it; "
-        "NcPU and PUCL are second opinions."
-    )

@@ -148,6 +148,20 @@ def of_run(layout: Layout, run: RunFacts, ids: Sequence[str] | None = None) -> P
     return of_scores(layout, wanted, own, scores, chosen.reasons_of(layout, run) or {})
 
 
+def shown(layout: Layout) -> Population:
+    """Return what each building is now: in the map of the run that is shown, before there is one as the newest chips let it
+    be assessed, without scores.
+    """
+    if (run := chosen.chosen_run(layout)) is not None:
+        return of_run(layout, run)
+    with store.connect(layout) as db:
+        ids, chip_set = contents.building_ids(db), contents.latest_chip_set(db)
+    facts = contents.chip_facts(layout, chip_set) if chip_set else {}
+    own: Sequence[str] = facts.get("building_ids", ())
+    hidden = assessability.by_building(own, assessability.reasons(facts)) if own else {}
+    return of_scores(layout, ids, own, np.full(len(own), np.nan, np.float32), hidden)
+
+
 def of_scores(
     layout: Layout, ids: Sequence[str], own: Sequence[str], scores: NDArray[np.float32], hidden: Mapping[str, str]
 ) -> Population:

@@ -17,7 +17,6 @@ from pu_geo.store.layout import home, write_json
 _MOST_KEPT = 500
 _NAMES = {"machine", "method", "preset", "n_chips", "seconds"}
 _ALIKE = 1.25  # trainings whose numbers of chips differ by no more than this factor are of one size
-NONE_YET = "no run of this preset on this machine yet"
 
 
 @dataclass(frozen=True)
@@ -81,12 +80,3 @@ def expected_seconds(method: str, preset: str, n_chips: int) -> tuple[float, flo
     nearest = [one for one, factor in zip(known, factors, strict=True) if factor <= min(factors) * _ALIKE]
     bounds = [one.seconds * factor for one in nearest for factor in (1.0, n_chips / one.n_chips)]
     return min(bounds), max(bounds)
-
-
-def words(method: str, preset: str, n_chips: int) -> str:
-    """Return how long a training may take, such as "35 s to 2 min for your 383 chips, by past runs on this machine"."""
-    found = expected_seconds(method, preset, n_chips)
-    if found is None:
-        return NONE_YET
-    low, high = map(wording.duration, found)
-    return f"{low if low == high else f'{low} to {high}'} for your {n_chips:,} chips, by past runs on this machine"

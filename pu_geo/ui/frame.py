@@ -319,9 +319,11 @@ def _draw_project(summary: projects.Summary | None) -> None:
 
 
 def _draw_steps(pages: Mapping[str, StreamlitPage], summary: projects.Summary | None) -> None:
-    """Draw the screens as steps, each with its state."""
+    """Draw the screens as steps, each with its state; Research is none, and Train leads to it."""
     with st.container(key="steps", gap="xxsmall"):
         for name, page in pages.items():
+            if name == "research":
+                continue
             state = summary.state(name) if summary else "next" if name == "project" else "blocked"
             st.page_link(page, label=f"{page.title} {texts.STATES[state]}".strip(), icon=page.icon, width="stretch")
 

@@ -21,6 +21,7 @@ PAGES = (
     ("train", "Train", ":material/model_training:"),
     ("explore", "Explore", ":material/bubble_chart:"),
     ("damage_map", "Damage map", ":material/map:"),
+    ("research", "Research", ":material/science:"),
 )
 ASSETS = Path(__file__).with_name("assets")
 SIDEBAR_PX = 208

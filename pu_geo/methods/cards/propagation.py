@@ -66,6 +66,7 @@ CARD = MethodCard(
     settings=PropagationSettings,
     presets={"quick": {}},
     entry="pu_geo.methods.propagation:fit",
+    group="default",
     estimator="PropagatedRanking",
     score_type="linear",
     uses_place=True,

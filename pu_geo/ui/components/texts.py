@@ -43,7 +43,10 @@ ENDED = {
     "cancelled": "{title} was cancelled.", "paused": "{title} is paused.",
 }  # fmt: skip
 OPEN = "Open {screen}"
-SCREENS = {"project": "Project", "imagery": "Imagery", "train": "Train", "explore": "Explore", "damage_map": "Damage map"}
+SCREENS = {
+    "project": "Project", "imagery": "Imagery", "train": "Train", "research": "Research", "explore": "Explore",
+    "damage_map": "Damage map",
+}  # fmt: skip
 
 # The map and the queue beside it
 

@@ -18,34 +18,29 @@ from pu_geo.ui.train import texts
 
 
 def draw(layout: Layout) -> None:
-    """Draw the panel, folded until it is opened, and its job; layers can be compared where the chips have some."""
-    if not st.toggle(texts.COMPARE_FEATURES, key="compare-features"):
-        return
-    with st.container(border=True):
-        of = "features"
-        if features.layers_here(layout):
-            of = st.radio(
-                texts.COMPARED, list(texts.COMPARED_OF), format_func=texts.COMPARED_OF.__getitem__, horizontal=True
-            )
-        st.caption(texts.COMPARE_NOTE)
-        is_busy = job_card.is_busy(layout, "features")
-        which, button = st.columns([4, 1], vertical_alignment="bottom", gap="medium")
-        methods = which.multiselect(
-            texts.COMPARED_METHODS,
-            [*comparison.METHODS, *comparison.SLOW],
-            list(comparison.METHODS),
-            format_func=catalog.title,
-            key="compare-features-methods",
-            help=texts.COMPARED_METHODS_HELP,
-        )
-        frame.button(
-            texts.COMPARE_BUTTON, lambda: jobs.start(layout, CompareFeatures(methods, layers=of == "layers")),
-            key="compare-features-start", place=button,
-            icon=":material/balance:", disabled=is_busy or not methods,
-        )  # fmt: skip
-        job_card.watch_unless_done(layout, "features")
-        with frame.show_errors():
-            _draw_last(layout, of)
+    """Draw the panel and its job; layers can be compared where the chips have some."""
+    of = "features"
+    if features.layers_here(layout):
+        of = st.radio(texts.COMPARED, list(texts.COMPARED_OF), format_func=texts.COMPARED_OF.__getitem__, horizontal=True)
+    st.caption(texts.COMPARE_NOTE)
+    is_busy = job_card.is_busy(layout, "features")
+    which, button = st.columns([4, 1], vertical_alignment="bottom", gap="medium")
+    methods = which.multiselect(
+        texts.COMPARED_METHODS,
+        [*comparison.METHODS, *comparison.SLOW],
+        list(comparison.METHODS),
+        format_func=catalog.title,
+        key="compare-features-methods",
+        help=texts.COMPARED_METHODS_HELP,
+    )
+    frame.button(
+        texts.COMPARE_BUTTON, lambda: jobs.start(layout, CompareFeatures(methods, layers=of == "layers")),
+        key="compare-features-start", place=button,
+        icon=":material/balance:", disabled=is_busy or not methods,
+    )  # fmt: skip
+    job_card.watch_unless_done(layout, "features")
+    with frame.show_errors():
+        _draw_last(layout, of)
 
 
 def _draw_last(layout: Layout, of: str) -> None:

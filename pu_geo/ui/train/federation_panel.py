@@ -31,16 +31,8 @@ _SHOWN, _ANOTHER, _STARTED = "federation-shown", "federation-another", "federati
 
 
 def draw(layout: Layout) -> None:
-    """Draw the panel, folded until it is opened; open where the project takes part in a federation."""
-    found: list[Federation] = []
-    with frame.show_errors():
-        found = federating.all_of(layout)
-    if st.toggle(texts.FEDERATION, value=bool(found), key="federation"):
-        with st.container(border=True), frame.show_errors():
-            _opened(layout, found)
-
-
-def _opened(layout: Layout, found: Sequence[Federation]) -> None:
+    """Draw the federations that the project takes part in, and the forms that lead one or join one."""
+    found = federating.all_of(layout)
     st.caption(texts.FEDERATION_NOTE)
     if not federating.is_installed():
         st.info(texts.FEDERATION_MISSING, icon=":material/extension:")

@@ -17,7 +17,6 @@ from pu_geo.runs.actions import Train
 from pu_geo.runs.training import DataSummary, TypeSource
 from pu_geo.scenes import features
 from pu_geo.scenes.features import FeatureSets
-from pu_geo.store import training_times
 from pu_geo.store.layout import RCF, Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
@@ -29,23 +28,32 @@ _COLUMNS_OF_SETTINGS = 3
 _LONG_S = 3600.0
 
 
-def draw(layout: Layout, data: DataSummary) -> None:
-    """Draw the cards by group, the first group open, and the jobs of all others below."""
+def draw_features(layout: Layout) -> None:
+    """Draw which features are learned from, where they are no plain ones or lack."""
     known = features.overview(layout)
     if known.note:
         frame.warn(known.note)
     elif known.in_use != RCF:
         used = next(one for one in known.sets if one.name == known.in_use)
         st.caption(texts.FEATURES_IN_USE.format(features=frame.plain(features.words_of(used.name, used.maker))))
-    drawn: set[str] = set()
-    for number, (heading, cards) in enumerate(training.cards_by_group().items()):
-        if cards and (number == 0 or st.toggle(heading, key=f"group-{number}")):
-            columns = st.columns(min(max(len(cards), 2), _CARDS_A_ROW), gap="small")
-            sources = training.type_sources(layout) if any(card.uses_types for card in cards) else []
-            for place, card in enumerate(cards):
-                drawn.add(card.name)
-                with columns[place % len(columns)].container(border=True, gap="small"):
-                    _card(layout, card, data, known, sources)
+
+
+def draw(layout: Layout, data: DataSummary, *groups: str) -> None:
+    """Draw the cards of some groups, each under its heading."""
+    known = features.overview(layout)
+    for group in groups:
+        st.markdown(f"**{catalog.GROUPS[group]}** · :small[:gray[{texts.ABOUT_GROUP[group]}]]")
+        cards = training.cards_of(group)
+        columns = st.columns(min(len(cards), _CARDS_A_ROW), gap="small")
+        sources = training.type_sources(layout) if any(card.uses_types for card in cards) else []
+        for place, card in enumerate(cards):
+            with columns[place % len(columns)].container(border=True, gap="small"):
+                _card(layout, card, data, known, sources)
+
+
+def draw_others(layout: Layout, *groups: str) -> None:
+    """Draw the jobs that are at work for methods of no card drawn here."""
+    drawn = {card.name for group in groups for card in training.cards_of(group)}
     job_card.watch(layout, "methods", only=lambda job: job.args.get("method") not in drawn, most=0)
 
 
@@ -54,7 +62,7 @@ def _card(
 ) -> None:
     is_recommended = card.name == training.DEFAULT_METHOD
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center", gap=None):
-        st.markdown(f"**{card.title}**" + (f" :blue-badge[{texts.RECOMMENDED}]" if is_recommended else ""), width="content")
+        st.markdown(f"**{card.title}**", width="content")
         with st.popover("", icon=":material/info:", type="tertiary", help=texts.ABOUT.format(method=card.title)):
             _about(card)
     st.caption(card.summary)
@@ -66,7 +74,7 @@ def _card(
     if given["overrides"]:
         st.caption(texts.CHANGED.format(names=", ".join(_setting_words(each) for each in given["overrides"])))
     elif data.n_chips:
-        _time(card.name, given["preset"], data.n_chips)
+        _time(card, given["preset"], data.n_chips)
     if card.uses_types:
         chosen = next((one.title for one in sources if one.name == given["types_from"]), None)
         if chosen or any(one.is_enough for one in sources):
@@ -82,10 +90,10 @@ def _card(
         job_card.watch(layout, "methods", only=lambda job: job.args.get("method") == card.name, most=0)
 
 
-def _time(method: str, preset: str, n_chips: int) -> None:
-    words = texts.PRESET_TIME.format(preset=preset, words=training_times.words(method, preset, n_chips))
-    expected = training_times.expected_seconds(method, preset, n_chips)
-    if expected and expected[1] > _LONG_S:
+def _time(card: training.MethodCard, preset: str, n_chips: int) -> None:
+    expected = training.expected_time(card, preset, n_chips)
+    words = texts.PRESET_TIME.format(preset=preset, words=expected.words)
+    if expected.most > _LONG_S:
         st.warning(words, icon=":material/hourglass_top:")
     else:
         st.caption(f":material/schedule: {words}")
@@ -103,9 +111,12 @@ def _form(card: training.MethodCard, data: DataSummary, known: FeatureSets, sour
     """Draw the settings of a method, grouped under headings; return what makes a `Train` of them."""
     with st.container(width=_SETTINGS_PX):
         first = st.columns(_COLUMNS_OF_SETTINGS, gap="small")
-        preset = first[0].selectbox(texts.PRESET, list(card.presets), key=f"preset-{card.name}")
+        times = {preset: training.expected_time(card, preset, data.n_chips).short for preset in card.presets}
+        preset = first[0].selectbox(
+            texts.PRESET, list(times), format_func=lambda preset: f"{preset} · {times[preset]}", key=f"preset-{card.name}"
+        )
         with first[1]:
-            hold_out = _hold_out_field(card, data.n_positive)
+            hold_out = _hold_out_field(card, data.n_taught)
         seed = first[2].number_input(texts.SEED, 0, 10_000, 0, key=f"seed-{card.name}")
         feature_set, types_from = _features_field(card, preset, known), None
         if card.uses_types:

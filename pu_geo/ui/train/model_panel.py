@@ -23,15 +23,14 @@ from pu_geo.ui.train import texts
 
 
 def draw(layout: Layout) -> None:
-    """Draw both, folded, and the job that scores."""
-    with st.expander(texts.MODELS, icon=":material/deployed_code:"):
-        ours, theirs = st.columns(2, gap="large")
-        with ours:
-            st.markdown(f"**{texts.EXPORT_MODEL}**")
-            export_button(layout)
-        with theirs:
-            st.markdown(f"**{texts.IMPORT_MODEL}**")
-            _use(layout)
+    """Draw both, and the job that scores."""
+    ours, theirs = st.columns(2, gap="large")
+    with ours:
+        st.markdown(f"**{texts.EXPORT_MODEL}**")
+        export_button(layout)
+    with theirs:
+        st.markdown(f"**{texts.IMPORT_MODEL}**")
+        _use(layout)
 
 
 def export_button(layout: Layout) -> None:

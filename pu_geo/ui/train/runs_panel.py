@@ -93,12 +93,11 @@ def _rename(layout: Layout, found: Sequence[RunFacts], shown: str) -> None:
 
 
 def draw_comparison(layout: Layout, found: Sequence[RunFacts]) -> None:
-    """Draw the comparison of two runs, once it is opened; nothing for fewer than two runs."""
+    """Draw the comparison of two runs; words for fewer than two."""
     if len(found) < 2:
-        return
-    if st.toggle(texts.COMPARE, key="compare-runs"):
-        with st.container(border=True):
-            _choose_and_compare(layout, found)
+        st.caption(texts.TOO_FEW_RUNS)
+    else:
+        _choose_and_compare(layout, found)
 
 
 @st.fragment  # another choice does not draw the rest of the page anew
@@ -220,29 +219,25 @@ def map_of(points: MapPoints) -> go.Figure:
 
 
 def draw_card(layout: Layout, found: Sequence[RunFacts]) -> None:
-    """Draw the choice of a run, its model card, and three buttons that download it; nothing before there are runs."""
+    """Draw the choice of a run, its model card, and three buttons that download it, once there are runs."""
+    st.caption(texts.CARD_NOTE)
     if not found:
         return
-    with st.expander(texts.CARD, icon=":material/badge:"):
-        if not st.toggle(texts.CARD_SHOW, key="run-card-open"):
-            st.caption(texts.CARD_NOTE)
-            return
-        ids, shown = [run.run_id for run in found], choices.chosen_run(layout)
-        usual = ids.index(shown.run_id) if shown and shown.run_id in ids else 0
-        names = run_names.names(layout)
-        run = st.selectbox(texts.RUN, list(found), usual, format_func=lambda run: names[run.run_id], key="run-card-run")
-        with frame.show_errors():
-            card = run_card.card(layout, run.run_id)
-            row = st.container(horizontal=True)
-            for suffix, (name, kind) in _FILES.items():
-                row.download_button(
-                    texts.DOWNLOAD.format(kind=name),
-                    run_card.WRITERS[suffix](card),
-                    f"{run.run_id}-card.{suffix}",
-                    kind,
-                    key=f"run-card-{suffix}",
-                    icon=":material/download:",
-                    on_click="ignore",
-                )
-            with st.container(border=True, height=520):
-                st.markdown(run_card.as_markdown(card, level=4))
+    ids, shown = [run.run_id for run in found], choices.chosen_run(layout)
+    usual = ids.index(shown.run_id) if shown and shown.run_id in ids else 0
+    names = run_names.names(layout)
+    run = st.selectbox(texts.RUN, list(found), usual, format_func=lambda run: names[run.run_id], key="run-card-run")
+    card = run_card.card(layout, run.run_id)
+    row = st.container(horizontal=True)
+    for suffix, (name, kind) in _FILES.items():
+        row.download_button(
+            texts.DOWNLOAD.format(kind=name),
+            run_card.WRITERS[suffix](card),
+            f"{run.run_id}-card.{suffix}",
+            kind,
+            key=f"run-card-{suffix}",
+            icon=":material/download:",
+            on_click="ignore",
+        )
+    with st.container(border=True, height=520):
+        st.markdown(run_card.as_markdown(card, level=4))

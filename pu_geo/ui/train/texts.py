@@ -1,19 +1,31 @@
 """What the Train screen says."""
 
+from __future__ import annotations
+
 from pu_geo import wording
+from pu_geo.runs.training import DataSummary
+from pu_geo.wording import plural
 
 TITLE = "Train"
 PURPOSE = (
     "Learn from the buildings you marked and from all others, in the background. Closing this tab does not stop a training."
 )
 TO_MAP = "Damage map"
+TO_RESEARCH = "Research: the other methods, comparisons, models, federation, model cards"
+RESEARCH = "Research"
+RESEARCH_PURPOSE = (
+    "For who compares methods or works with other agencies. A damage map needs none of it: Train has what is recommended."
+)
 
 
-def data(n_damaged: int, n_held_out: int, n_not_damaged: int, n_not_reviewed: int, n_left_out: int) -> str:
-    """Return what a training would learn from now."""
-    held_out = f" ({n_held_out:,} proposed to hold out)" if n_held_out else ""
-    parts = [f"**{n_damaged:,}** damaged{held_out}", f"**{n_not_damaged:,}** not damaged"]
-    return " · ".join([*parts, f"**{n_not_reviewed:,}** not reviewed", f"**{n_left_out:,}** not assessable"])
+def data(found: DataSummary) -> str:
+    """Return what there is to learn from now."""
+    rest = found.n_positive + found.n_not_damaged - found.n_taught - found.n_taught_not
+    checks = f" :small[:gray[({plural(rest, 'is a check', 'are checks')} of an accuracy assessment, not learned from)]]"
+    return " · ".join([
+        f"**{found.n_positive:,}** damaged", f"**{found.n_not_damaged:,}** not damaged{checks if rest > 0 else ''}",
+        f"**{found.n_not_reviewed:,}** not reviewed", f"**{found.n_not_assessed:,}** not assessed",
+    ])  # fmt: skip
 
 
 TYPES_GIVEN = "Damage types on Annotate: {counts}."
@@ -52,7 +64,12 @@ MORE_WARNINGS = "**{name}**: {n} on its model card."
 # Methods
 
 METHODS = "Methods"
-RECOMMENDED = "Recommended"
+ABOUT_GROUP = {
+    "default": "On seven sets, with little damage and with much, it was ahead of the instant ranker or level with it.",
+    "pu": "Where they rank the same buildings high, the map rests on more than one method.",
+    "types": "They learn kinds of damage, such as grades.",
+    "baseline": "What others are compared with.",
+}
 TRAIN = "Train {method}"
 FEATURES_IN_USE = "Features in use: {features}."
 PRESET = "Preset"
@@ -213,6 +230,7 @@ def result(name: str, n_damaged: object, n_held_out: int, seconds: float) -> str
 # Comparison of runs
 
 COMPARE = "Compare runs"
+TOO_FEW_RUNS = "There are no two runs to compare yet: train a second method."
 RUN_A_OR_B = "Run {name}"
 AGREEMENT = "Agreement"
 NO_CURVES = "Neither run has a training curve: the instant ranker needs one step alone."
@@ -237,14 +255,13 @@ DIFFERENCE = "%{marker.color:+.2f} of all places<extra></extra>"
 
 # Model card
 
-CARD = "Model card: data, labels, settings, judgement, limits"
-CARD_SHOW = "Show the model card"
+CARD = "Model card"
 CARD_NOTE = "One page to publish with a map: what the run learned from, how it is judged, and its limits."
 DOWNLOAD = "Download {kind}"
 
 # Models
 
-MODELS = "Models: export one, or import one"
+MODELS = "Models"
 EXPORT_MODEL = "Export model"
 NO_MODEL = "No run has a model yet. Train a method; the instant ranker has none, it is fitted anew to each project."
 MODEL_NOTE = (
@@ -265,7 +282,7 @@ IMPORT_NOTE = (
 
 # Comparison of features
 
-COMPARE_FEATURES = "Compare features on your own clicks"
+COMPARE_FEATURES = "Features and layers"
 COMPARED = "Compare"
 COMPARED_OF = {"features": "feature sets", "layers": "what each layer adds"}
 COMPARE_NOTE = (
@@ -280,7 +297,7 @@ USE_FEATURES = "Use {name}"
 
 # Federation
 
-FEDERATION = "Federation: train with other agencies, imagery stays where it is"
+FEDERATION = "Federation"
 FEDERATION_NOTE = (
     "Each agency trains in its own project, with its own kind of damage. Network weights travel between the machines, "
     "encrypted; "

@@ -1,0 +1,30 @@
+"""Research: the other methods, comparisons of runs, features and layers, models, federations, and model cards."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pu_geo.federation import federating
+from pu_geo.runs import training
+from pu_geo.ui import frame
+from pu_geo.ui.train import feature_panel, federation_panel, method_cards, model_panel, runs_panel, texts
+
+layout = frame.needs_project()
+with frame.title_bar(texts.RESEARCH, texts.RESEARCH_PURPOSE):
+    frame.link("train", texts.TITLE)
+found = training.all_runs(layout)
+panels = {
+    texts.METHODS: lambda: method_cards.draw(layout, training.data_summary(layout), "types", "baseline"),
+    texts.COMPARE: lambda: runs_panel.draw_comparison(layout, found),
+    texts.COMPARE_FEATURES: lambda: feature_panel.draw(layout),
+    texts.MODELS: lambda: model_panel.draw(layout),
+    texts.FEDERATION: lambda: federation_panel.draw(layout),
+    texts.CARD: lambda: runs_panel.draw_card(layout, found),
+}
+first = None
+with frame.show_errors():
+    first = texts.FEDERATION if federating.all_of(layout) else None
+for place, draw in zip(st.tabs(panels, default=first, key="research-tab", on_change="rerun"), panels.values(), strict=True):
+    if place.open:
+        with place, frame.show_errors():
+            draw()
