@@ -11,7 +11,7 @@ from pu_geo.ui.train import feature_panel, federation_panel, method_cards, model
 
 layout = frame.needs_project()
 with frame.title_bar(texts.RESEARCH, texts.RESEARCH_PURPOSE):
-    frame.link("train", texts.TITLE)
+    frame.link("train", texts.TO_TRAIN)
 found = training.all_runs(layout)
 panels = {
     texts.METHODS: lambda: method_cards.draw(layout, training.data_summary(layout), "types", "baseline"),
@@ -24,7 +24,9 @@ panels = {
 first = None
 with frame.show_errors():
     first = texts.FEDERATION if federating.all_of(layout) else None
-for place, draw in zip(st.tabs(panels, default=first, key="research-tab", on_change="rerun"), panels.values(), strict=True):
+for place, draw in zip(
+    st.tabs([*panels], default=first, key="research-tab", on_change="rerun"), panels.values(), strict=True
+):
     if place.open:
         with place, frame.show_errors():
             draw()

@@ -15,6 +15,7 @@ from pu_geo.ui.train import live_panel, method_cards, runs_panel, texts
 layout = frame.needs_project()
 data, found = training.data_summary(layout), training.all_runs(layout)
 with frame.title_bar(texts.TITLE, texts.PURPOSE):
+    frame.link("research", texts.RESEARCH, help=texts.TO_RESEARCH)
     if found:
         frame.link("damage_map", texts.TO_MAP)
 if not data.n_chips:
@@ -32,4 +33,3 @@ if found:
 method_cards.draw(layout, data, "pu")
 method_cards.draw_others(layout, "default", "pu")
 job_card.details(layout, "methods", body=partial(live_panel.body, layout), most=3)
-frame.link("research", texts.TO_RESEARCH)

@@ -133,8 +133,9 @@ class HowMany:
     Attributes:
         confirmed: buildings that people call damaged, of all footprints.
         n: buildings that the answer is about: those that are assessed, without `n_not_covered`.
-        n_not_covered: footprints without an answer that no random check could draw, as those that were added since.
-        n_not_assessed: buildings without an answer that are hidden, or that the audited run does not assess; not among `n`.
+        n_not_covered: of `n_not_assessed`, those without an answer that no check could draw, as they were added since.
+        n_not_assessed: all others: hidden, answered as not assessable, not covered, or not assessed by the audited run. The
+            map of that run counts the same.
         basis: "all" (every building that is assessed was answered), "audit", "queue" (the random checks of the search), or
             "none".
         total: damaged in all, confirmed ones included; without a value where there is not enough to estimate.
@@ -256,9 +257,8 @@ def _described(
     covered: Sequence[str] = chip_facts(layout, chip_set)["building_ids"] if chip_set else ()
     answers = done.answers if done else np.zeros(0, np.int8)
     others = [known.get(building) for building in set(ids).difference(covered)]
-    hidden = [covered[row] for row in np.flatnonzero(answers == audit.NOT_ASSESSABLE).tolist()]
-    n = len(answers) - len(hidden) + others.count("positive") + others.count("not_damaged")
-    n_not_assessed = len(set(ids).intersection(hidden).difference(known))
+    n = int((answers != audit.NOT_ASSESSABLE).sum()) + others.count("positive") + others.count("not_damaged")
+    n_not_assessed = len(ids) - n
     n_not_covered, confirmed = others.count(None), list(map(known.get, ids)).count("positive")
     if total.value is not None and total.low is not None and total.high is not None:
         more = others.count("positive")
@@ -273,7 +273,7 @@ def _described(
     if newest_audit:
         words.append(newest_audit.frame if newest_audit.state == "finished" else newest_audit.words)
     if n_not_covered and by in ("audit", "queue"):
-        words.append(f"{n_not_covered:,} footprints without an answer are not in it: no random check could draw them.")
+        words.append(f"{n_not_covered:,} of these came later: no check could draw them.")
     return HowMany(
         confirmed,
         n,

@@ -24,7 +24,7 @@ _START_S, _MINUTE = 12.0, 60.0  # until a job has loaded its libraries
 _VIEWS_AN_HOUR = {"small": 4e6, "resnet18": 650e3, "preact_resnet18": 43e3}
 """Views of chips of 64 pixels that a network is trained on, on two cores: measured for ResNet-18, for the others by their
 multiplications."""
-_BASIS = {True: "on this machine, by past runs", False: "on two processor cores; nothing like it ran on this machine yet"}
+_BASIS = {True: "on this machine, by past runs", False: "on two processor cores; not timed on this machine yet"}
 
 
 @dataclass(frozen=True)

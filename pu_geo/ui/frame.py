@@ -398,11 +398,11 @@ def needs_project() -> Layout:
     return layout
 
 
-def link(page: str, label: str) -> None:
+def link(page: str, label: str, help: str | None = None) -> None:
     """Draw a link to another screen."""
     pages = st.session_state.get("pages", {})
     if page in pages:
-        st.page_link(pages[page], label=label, icon=":material/arrow_forward:")
+        st.page_link(pages[page], label=label, icon=":material/arrow_forward:", help=help)
 
 
 def warn_of_former(layout: Layout, chip_set: str | None = None) -> None:

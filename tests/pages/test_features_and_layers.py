@@ -23,6 +23,7 @@ from pu_geo.store.layout import Layout
 
 __all__ = ["tiny_maker"]
 pytestmark = pytest.mark.usefixtures("home")
+COMPARING = {"research-tab": "Features and layers"}
 
 
 @pytest.fixture
@@ -52,8 +53,7 @@ def test_shared_features_that_are_there_are_listed_and_not_made_again(chipped: L
     assert "- Shared filters (the same in every project, no imagery), 512 features" in plain(app)
     assert "make-shared-features" not in {each.key for each in app.button}
     assert "Layers to make features of" not in {each.label for each in app.multiselect}, "there are none to choose"
-    app = show("train", chipped)
-    assert "Compare" not in {each.label for each in app.toggle(key="compare-features").set_value(True).run().radio}
+    assert "Compare" not in {each.label for each in show("research", chipped, **COMPARING).radio}
 
 
 def test_a_set_is_chosen_for_all_that_rank(chipped: Layout, second: str) -> None:
@@ -75,8 +75,7 @@ def test_newer_chips_without_the_chosen_set_are_said_on_every_page_that_ranks(ch
 
 def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, started: Started) -> None:
     with_layers(project)
-    app = show("train", project)
-    app.toggle(key="compare-features").set_value(True).run()
+    app = show("research", project, **COMPARING)
     next(each for each in app.radio if each.label == "Compare").set_value("layers").run()
     assert "No comparison yet." in plain(app)
     press(app, "compare-features-start")

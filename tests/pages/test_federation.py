@@ -18,15 +18,14 @@ from pu_geo.store.layout import Layout
 
 __all__ = ["storm", "with_flower"]
 pytestmark = pytest.mark.usefixtures("home")
-OPEN = {"federation": True}
+OPEN = {"research-tab": "Federation"}
 
 
 @pytest.mark.usefixtures("with_flower")
 def test_it_is_folded_and_says_what_is_missing(project: Layout, tmp_path: Path, started: Started) -> None:
-    assert not show("train", project).toggle(key="federation").value
-    empty = show("train", store.create(tmp_path / "empty.pugeo", "Empty"), **OPEN)
+    empty = show("research", store.create(tmp_path / "empty.pugeo", "Empty"), **OPEN)
     assert "There are no chips yet: cut them on the Imagery page." in plain(empty)
-    app = show("train", with_chips(project), **OPEN)
+    app = show("research", with_chips(project), **OPEN)
     assert "patches of this project's imagery" in plain(app)
     press(app, "federation-features")
     assert [(task, args["request"]["maker"]) for task, args in started] == [("features", "shared")]
@@ -38,7 +37,7 @@ def test_without_the_extra_it_says_what_to_install_and_offers_a_trial(
     monkeypatch.setattr(federating, "is_installed", lambda: False)
     water = agency(tmp_path / "water.pugeo", "flooded", seed=1)
     projects.open_project(str(water.folder))
-    app = show("train", storm, **OPEN)
+    app = show("research", storm, **OPEN)
     assert 'pip install -c constraints-federated.txt "pu-geo[federated]"' in plain(app)
     app.text_input(key="trial-title").set_value("Trial").run()
     app.multiselect(key="trial-parties").set_value(["flooded · water.pugeo"]).run()
@@ -55,7 +54,7 @@ def test_without_the_extra_it_says_what_to_install_and_offers_a_trial(
 
 @pytest.mark.usefixtures("with_flower")
 def test_who_leads_chooses_name_types_and_noise(storm: Layout, started: Started) -> None:
-    app = show("train", storm, **OPEN)
+    app = show("research", storm, **OPEN)
     assert app.button(key="federation-lead").disabled
     app.text_input(key="federation-title").set_value("Storm & flood")
     app.text_input(key="federation-types").set_value("destroyed,  flooded , destroyed").run()
@@ -74,7 +73,7 @@ def test_who_leads_chooses_name_types_and_noise(storm: Layout, started: Started)
 
 @pytest.mark.usefixtures("with_flower")
 def test_what_was_started_is_shown_and_its_form_closed(storm: Layout, started: Started) -> None:
-    app = show("train", with_federation(storm, n_rounds=4, is_over=True), **{"federation-another": True})
+    app = show("research", with_federation(storm, n_rounds=4, is_over=True), **{"federation-another": True})
     app.text_input(key="federation-title").set_value("June floods")
     app.text_input(key="federation-types").set_value("destroyed").run()
     press(app, "federation-lead")
@@ -91,8 +90,7 @@ def test_how_it_stands_and_what_left_this_machine_are_read_from_the_projects_fil
     layout = with_federation(storm, n_rounds=2, privacy=Privacy("central", epsilon=8.0, delta=1e-5))
     own = Sent(store.now(), "ask", "member of rest", 1, "head.weight", "float32", (64, 256), 65536, "0" * 64, is_here=True)
     federations.append_sent(layout.federation("storm"), [own, own])
-    app = show("train", layout, **{"ledger-storm": True})
-    assert app.toggle(key="federation").value, "open without a click"
+    app = show("research", layout, **{"ledger-storm": True})
     shown = plain(app)
     for words in (
         "**Storm *and* flood** :gray-badge[not running]",
@@ -115,7 +113,7 @@ def test_a_finished_trial_says_so_and_scores(storm: Layout, started: Started, mo
     lines = [Sent(**{**one.__dict__, "is_here": True}) for one in federations.ledger(folder)]
     (folder / federations.LEDGER).unlink()
     federations.append_sent(folder, lines)
-    app = show("train", layout, **{"ledger-storm": True})
+    app = show("research", layout, **{"ledger-storm": True})
     for words in ("[trial on this machine]", "nothing was sent to another one", "4 entries, 262 kB, passed between"):
         assert words in plain(app)
     for words in ("deadline", "no formal privacy"):

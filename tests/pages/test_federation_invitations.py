@@ -20,7 +20,7 @@ from pu_geo.federation.deployed import credentials, membership  # noqa: E402  # 
 
 __all__ = ["storm", "with_flower"]
 pytestmark = pytest.mark.usefixtures("home", "with_flower")
-OPEN = {"federation": True}
+OPEN = {"research-tab": "Federation"}
 
 
 def written(folder: Path, agreement: Agreement, host: str = "127.0.0.1") -> Path:
@@ -54,13 +54,13 @@ def join_buttons(app: AppTest) -> tuple[bool, bool]:
 
 
 def test_an_address_that_nobody_else_can_reach_is_named(storm: Layout) -> None:
-    app = show("train", storm, **OPEN)
+    app = show("research", storm, **OPEN)
     assert "127.0.0.1 is this computer" in app.warning[-1].value.replace("\\", "")
     app.text_input(key="federation-host").set_value("leader.example.org").run()
     assert not app.warning
     made, _ = waiting(storm)
     path = storm.federation(made.id) / federations.INVITATION
-    app = show("train", storm, **{"federation-another": True, "federation-role": "Join", "invitation-path": str(path)})
+    app = show("research", storm, **{"federation-another": True, "federation-role": "Join", "invitation-path": str(path)})
     for words in ("only projects on it can join with this invitation", "only projects on the leader's computer can join"):
         assert any(words in one.value.replace("\\", "") for one in app.warning)
     to_send, to_compare = [each.value for each in app.markdown if each.value.startswith("####")]
@@ -68,14 +68,14 @@ def test_an_address_that_nobody_else_can_reach_is_named(storm: Layout) -> None:
         first, last = (line.split() for line in large.strip("#` ").split("` `"))
         assert (len(first), " ".join(first + last)) == (4, federating.invitation(path).fingerprint), "to be read aloud"
     written(storm.federation(made.id), made, "192.0.2.7")
-    assert not show("train", storm).warning
+    assert not show("research", storm).warning
 
 
 @pytest.mark.parametrize("is_replaced", [False, True], ids=["another path", "the same path"])
 def test_a_fingerprint_counts_for_no_other_file(storm: Layout, tmp_path: Path, started: Started, is_replaced: bool) -> None:
     made = agreed(storm)
     good, evil = written(tmp_path / "good", made), written(tmp_path / "evil", made)
-    app = show("train", storm, **OPEN, **{"federation-role": "Join", "invitation-path": str(good)})
+    app = show("research", storm, **OPEN, **{"federation-role": "Join", "invitation-path": str(good)})
     assert join_buttons(compared(app, made)) == (True, True)
     if is_replaced:
         good.write_bytes(evil.read_bytes())
@@ -101,7 +101,7 @@ def test_a_click_on_admit_counts_for_the_key_that_was_shown(storm: Layout, tmp_p
     made, invitation = waiting(storm)
     members = (small_project(tmp_path / f"{name}.pugeo") for name in ("moore", "other"))
     asked, other = (membership.accept(member, invitation, {"flooded": None})[0] for member in members)
-    app = show("train", storm, **{"request-path": str(asked)})
+    app = show("research", storm, **{"request-path": str(asked)})
     (button,) = [each for each in app.button if each.key and each.key.startswith("admit-")]
     asked.write_bytes(other.read_bytes())
     press(app, button.key)

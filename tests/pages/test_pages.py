@@ -42,7 +42,7 @@ def finished(project: Layout) -> Layout:
     ("page", "missing", "said"),
     [
         ("annotate", "nothing to review yet", "Progress:"),
-        ("train", "There are no chips yet", "NcPU and PUCL are second opinions"),
+        ("train", "There are no chips yet", "Second opinion"),
         ("explore", "no run to explore", "Nothing was saved yet"),
         ("damage_map", "no run yet", "Threshold 0.5000: the run's own"),
         ("imagery", "Add a post-event scene first", "All scenes are used as they are"),
@@ -167,13 +167,13 @@ def test_only_the_open_tab_is_drawn_and_compares_where_asked(finished: Layout, m
 
 def test_train_tells_how_long_a_preset_took_on_this_machine(finished: Layout) -> None:
     app = show("train", finished)
-    assert "no run of this preset on this machine yet" in words(app)
+    assert "Preset quick: under 1 min on two processor cores; not timed on this machine yet." in words(app)
     assert (app.button(key="start-ncpu").disabled, "needs at least" in words(app)) == (True, True), "too few positives"
     training_times.remember("ncpu", "quick", 40, 60.0)
     training_times.remember("propagation", "quick", 20, 7200.0)
     app = show("train", finished)
-    assert "Preset quick: 30 s to 60 s for your 20 chips" in words(app)
-    assert any("2 h for your 20 chips" in warning.value for warning in app.warning)
+    assert "Preset quick: 30 s to 60 s on this machine, by past runs." in words(app)
+    assert any("about 2 h on this machine" in warning.value for warning in app.warning)
     app.text_input(key="set-ncpu-quick-epochs").set_value("nonsense").run()
     assert not app.exception
     assert "Preset quick: 30 s" not in words(app), "it was measured with the settings of the preset"

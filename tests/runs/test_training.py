@@ -15,6 +15,7 @@ from pu_geo.runs import models, training
 from pu_geo.runs import train_job as train_task
 from pu_geo.runs.actions import ApplyModel, Train
 from pu_geo.runs.training import TrainingRequest
+from pu_geo.store import training_times
 from pu_geo.store.layout import Layout
 from pu_geo.training import model_files
 
@@ -36,9 +37,19 @@ def test_one_in_five_is_proposed_from_fifty_on(clicked: Layout, monkeypatch: pyt
     assert found == [0, 0, 10, 19, 100, 100]
     click(clicked, "b9", label="not_damaged")
     click(clicked, "b10", label="not_assessable")
-    assert training.data_summary(clicked) == training.DataSummary(8, 10, 1, 1, 20, 0)
+    assert training.data_summary(clicked) == training.DataSummary(8, 10, 1, 1, 20, 8, 1)
     monkeypatch.setattr(training, "HOLD_OUT_FROM", 5)
     assert training.data_summary(clicked).n_held_out == 1
+
+
+def test_times_are_of_this_machine_where_some_are_known_and_else_by_what_a_network_is_shown(home: Path) -> None:
+    ncpu = catalog.card("ncpu")
+    training_times.remember("ncpu", "quick", 400, 90.0)
+    assert training.expected_time(ncpu, "quick", 400).words == "about 2 min on this machine, by past runs"
+    # 100 epochs of two views, and 60 of two, of 388 chips: 124,160 views at 650,000 an hour; measured were 744 s
+    assert training.expected_time(ncpu, "standard", 388).most == pytest.approx(124_160 / 650_000 * 3600)
+    # 100 epochs of two views, and 1,000 steps of 64 chips: 200.1 million views
+    assert training.expected_time(catalog.card("fedaws"), "standard", 10**6).short == "about 13 days"
 
 
 def test_what_cannot_start_says_why(project: Layout) -> None:

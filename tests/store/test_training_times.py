@@ -3,7 +3,7 @@
 import pytest
 
 from pu_geo.store import training_times
-from pu_geo.store.training_times import NONE_YET, PastTraining
+from pu_geo.store.training_times import PastTraining
 
 QUICK = "ncpu", "quick"
 
@@ -12,13 +12,12 @@ pytestmark = pytest.mark.usefixtures("home")
 
 
 def test_nothing_is_expected_before_a_training_ended_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert training_times.words("ncpu", "quick", 383) == NONE_YET
     training_times.remember("pucl", "quick", 383, 2.0)
     with monkeypatch.context() as patch:
         patch.setattr(training_times, "machine", lambda: "another one with the same home")
         training_times.remember(*QUICK, 383, 2.0)
     assert training_times.past("ncpu", "quick") == []
-    assert training_times.words("ncpu", "quick", 383) == NONE_YET
+    assert training_times.expected_seconds("ncpu", "quick", 383) is None
 
 
 def test_past_trainings_of_the_nearest_size_bound_the_time() -> None:
@@ -29,8 +28,6 @@ def test_past_trainings_of_the_nearest_size_bound_the_time() -> None:
     assert training_times.expected_seconds("ncpu", "quick", 400) == pytest.approx((30, 36))
     # 800 chips are nearer to 440 than to 20,000: from 30 s, did it not grow at all, to 36 x 800 / 440 = 65.5 s
     assert training_times.expected_seconds("ncpu", "quick", 800) == pytest.approx((30, 65.4545))
-    assert training_times.words("ncpu", "quick", 800).startswith("30 s to 65 s for your 800 chips")
-    assert training_times.words("ncpu", "quick", 20_000).startswith("15 min for your 20,000 chips")
 
 
 @pytest.mark.parametrize("content", [b"{not json", b"\xff\xfe", b"{}", b'["a", {"machine": 1}]'])

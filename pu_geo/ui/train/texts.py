@@ -11,8 +11,8 @@ PURPOSE = (
     "Learn from the buildings you marked and from all others, in the background. Closing this tab does not stop a training."
 )
 TO_MAP = "Damage map"
-TO_RESEARCH = "Research: the other methods, comparisons, models, federation, model cards"
-RESEARCH = "Research"
+TO_RESEARCH = "The other methods, comparisons, models, federation, model cards"
+RESEARCH, TO_TRAIN = "Research", "Back to Train"
 RESEARCH_PURPOSE = (
     "For who compares methods or works with other agencies. A damage map needs none of it: Train has what is recommended."
 )
@@ -21,7 +21,8 @@ RESEARCH_PURPOSE = (
 def data(found: DataSummary) -> str:
     """Return what there is to learn from now."""
     rest = found.n_positive + found.n_not_damaged - found.n_taught - found.n_taught_not
-    checks = f" :small[:gray[({plural(rest, 'is a check', 'are checks')} of an accuracy assessment, not learned from)]]"
+    which = plural(rest, "of these is a check", "of these are checks")
+    checks = f" :small[:gray[({which} of an accuracy assessment, not learned from)]]"
     return " · ".join([
         f"**{found.n_positive:,}** damaged", f"**{found.n_not_damaged:,}** not damaged{checks if rest > 0 else ''}",
         f"**{found.n_not_reviewed:,}** not reviewed", f"**{found.n_not_assessed:,}** not assessed",

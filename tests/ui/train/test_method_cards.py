@@ -20,7 +20,6 @@ from pu_geo.store.layout import RCF, SHARED, Layout
 def test_a_training_is_asked_for_as_its_card_was_filled_in(tmp_path: Path, started: list[object]) -> None:
     layout = set_project(tmp_path, n_clicks=60)
     app = show("train", layout)
-    assert app.toggle(key="compare-features").label.startswith("Compare features")
     press(app, "start-propagation")
     held_out = app.number_input(key="hold-out-ncpu-60")
     assert (held_out.value, held_out.max) == (12, 55), "one in five is proposed, and five are left to learn from"
@@ -45,8 +44,7 @@ def test_cards_say_what_is_in_use_and_what_is_missing_and_take_types_where_there
     assert app.button(key="start-ncpu").disabled
     assert "needs at least 5 damaged buildings" in words(app)
     click(layout, "b0", "b1", "b4", damage_types=["roof"])
-    app = show("train", layout)
-    checked(app.toggle(key="group-1").set_value(True).run())
+    app = show("research", layout)
     types = app.selectbox(key="types-herocon")
     assert types.options[0] == "Types given on Annotate"
     checked(types.set_value("answers").run())
@@ -54,9 +52,7 @@ def test_cards_say_what_is_in_use_and_what_is_missing_and_take_types_where_there
 
 
 def opened(layout: Layout) -> AppTest:
-    app = show_panel("train.feature_panel", layout)
-    assert not app.multiselect
-    return checked(app.toggle(key="compare-features").set_value(True).run())
+    return show_panel("train.feature_panel", layout)
 
 
 def test_the_pick_is_shown_and_chosen_only_by_its_button(tmp_path: Path) -> None:

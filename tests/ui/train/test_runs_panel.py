@@ -9,7 +9,7 @@ import cv2
 import numpy as np
 import pytest
 import small_parts
-from app_parts import checked, plain, press, show_panel, shown_late, words
+from app_parts import plain, press, show, show_panel, shown_late, words
 from mapped_parts import RUN
 from model_parts import N, with_chips
 from small_parts import logged_job
@@ -19,7 +19,7 @@ from pu_geo.assessment import auditing
 from pu_geo.runs.comparing import MapPoints
 from pu_geo.store import chosen, events, run_names
 from pu_geo.store.layout import Layout, write_json
-from pu_geo.ui.train import runs_panel
+from pu_geo.ui.train import runs_panel, texts
 
 
 def add_run(layout: Layout, run_id: str, *, is_reversed: bool = False, method: str = "pucl", **facts: object) -> None:
@@ -55,9 +55,7 @@ def test_all_runs_are_in_a_table_under_names_that_can_be_changed(layout: Layout)
 
 
 def shown(layout: Layout) -> AppTest:
-    app = show_panel("train.runs_panel", layout, "draw_comparison(layout, training.all_runs(layout))")
-    assert not app.selectbox, "nothing is worked out until it is opened"
-    return checked(app.toggle(key="compare-runs").set_value(True).run()) if len(app.toggle) else app
+    return show_panel("train.runs_panel", layout, "draw_comparison(layout, training.all_runs(layout))")
 
 
 def test_two_runs_stand_side_by_side(layout: Layout) -> None:
@@ -97,12 +95,10 @@ def test_the_map_has_y_down_equal_axes_and_a_scale_around_nought() -> None:
     assert (dots.marker.cmin, dots.marker.cmax) == (-0.5, 0.5)
 
 
-def test_the_card_is_read_only_once_it_is_asked_for(mapped: Layout) -> None:
-    app = show_panel("train.runs_panel", mapped, "draw_card(layout, training.all_runs(layout))")
-    assert not app.selectbox
-    app.toggle(key="run-card-open").set_value(True).run()
+def test_the_card_is_read_and_can_be_downloaded(mapped: Layout) -> None:
+    app = show("research", mapped, **{"research-tab": texts.CARD})
     assert app.selectbox(key="run-card-run").options == [run_names.name(mapped, RUN)]
-    assert "##### Judgement without negatives" in app.markdown[0].value
+    assert "##### Judgement without negatives" in words(app)
     labels = [button.proto.label for button in app.get("download_button")]
     assert labels == ["Download HTML", "Download Markdown", "Download JSON"]
     for path in mapped.run(RUN).iterdir():
