@@ -673,7 +673,7 @@ class Project:
         run_id = self._facts(run).run_id
         found = auditing.view(self._layout, run_id)
         if found is None:
-            raise PuGeoError(f"There is no audit of {run_id} yet.", "Begin one with `project.begin_audit()`.")
+            raise PuGeoError(f"There is no accuracy assessment of {run_id} yet.", "Begin one with `project.begin_audit()`.")
         return found
 
     def how_many(self) -> HowMany:

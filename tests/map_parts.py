@@ -38,7 +38,7 @@ def made_up_map(n: int = 80, **metadata: object) -> DamageMap:
             "N": n, "confirmed": 10, "estimate": None, "low": None, "high": None, "method": "not enough to estimate", "audit_state": None,
             "words": "10 buildings are confirmed damaged. How many there are in all is not known yet: not enough to estimate, 3 checks.",
         },
-        "run_warnings": [], "made_with": "PU-Geo 1", "product_version": "v3", "threshold_origin": "person", "audit_id": "not audited",
+        "run_warnings": [], "made_with": "PU-Geo 1", "product_version": "v3", "threshold_origin": "person", "audit_id": "no accuracy assessment",
         "trained_on_labels_up_to_event": 3, "labels_up_to_event": 12, "bands_why": "", "audit": None,
         "cannot_say": ["Preliminary, not field-validated."], "sha256": {"post-1": "ab" * 32},
     }  # fmt: skip

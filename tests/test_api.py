@@ -260,7 +260,8 @@ def test_a_map_of_a_runs_own_scores_differs_in_provenance_alone(mapped: Layout) 
     files = {Path(one).name for one in project.publish("csv")["files"]}
     assert [f"damage_map.{name}" in files for name in ("csv", "geojson")] == [True, False], "the named formats alone"
     facts = own.attrs["pu_geo"]
-    origin = {"method": "own_scores", "run_id": None, "audit_id": "not audited", "trained_on_labels_up_to_event": None}
+    unaudited = "no accuracy assessment"
+    origin = {"method": "own_scores", "run_id": None, "audit_id": unaudited, "trained_on_labels_up_to_event": None}
     assert facts.items() >= {**origin, "threshold": 0.5}.items()
     assert "made outside PU-Geo" in facts["cannot_say"][0]
     assert facts["counts"] == theirs.attrs["pu_geo"]["counts"]

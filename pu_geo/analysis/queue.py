@@ -260,7 +260,7 @@ def _items(scores: Floats | None, audit: Audit | None, best: Rows, others: Rows,
         drawn, inclusion = audit.rows[: audit.n_drawn], audit.inclusion()
         for row in checks:
             part = int(audit.stratum[np.flatnonzero(drawn == row)[0]])
-            words = f"random check of scores {audit.low[part]:.2f} to {audit.high[part]:.2f}"
+            words = f"random pick of scores {audit.low[part]:.2f} to {audit.high[part]:.2f}"
             kinds[2].append(Item(int(row), "audit", words, float(inclusion[part])))
     placed = [(at / len(items), kind, item) for kind, items in enumerate(kinds) for at, item in enumerate(items)]
     return [item for _, _, item in sorted(placed, key=lambda entry: entry[:2])]

@@ -107,7 +107,8 @@ def _doubt(
     if n_silent:
         has_answers = row.n_damaged > 0 or row.n_not_damaged >= LEAST_ANSWERS
         advice = (
-            "Its answers came after the run, or in an audit, which teaches nothing: mark some on Annotate and train again."
+            "Its answers came after the run, or in an accuracy assessment, which teaches nothing: mark some on Annotate and "
+            "train again."
             if has_answers
             else f"Mark a damaged building there, or {LEAST_ANSWERS} that are not damaged, and train again."
         )

@@ -38,7 +38,7 @@ CONFIDENCE = 0.95
 USUAL_HALF_WIDTH = 0.3
 SECONDS_A_CHECK = 10
 """How long a random check takes in plans of an audit: a plan's number."""
-NOT_KNOWN = "not known before an audit"
+NOT_KNOWN = "not known before an accuracy assessment"
 """How many are damaged, and their share, as every screen, report and export has it until random checks say."""
 IN_ALL = "How many there are in all is"
 BAND = 0.9
@@ -171,8 +171,8 @@ class HowMany:
             "all": "count: every building that could be judged was answered; the others are not in it"
             if self.n_not_assessed
             else "count: every building was answered",
-            "audit": "stratified random audit, Horvitz-Thompson, 95 % interval",
-            "queue": "random checks of the search, stratified, Horvitz-Thompson, 95 % interval",
+            "audit": "accuracy assessment, stratified random, Horvitz-Thompson, 95 % interval",
+            "queue": "random picks of the search, stratified, Horvitz-Thompson, 95 % interval",
             "none": "not enough to estimate",
         }[self.basis]
         has_checks = self.basis in ("audit", "queue")
@@ -196,7 +196,7 @@ class HowMany:
         """Return the words for a page that shows a run: with the audited run, where that is another one."""
         if self.run_id in (None, run_id):
             return self.words
-        return f"{self.words} By the audit of {self.run_name}, another run than this one."
+        return f"{self.words} By the accuracy assessment of {self.run_name}, another run than this one."
 
 
 def how_many(layout: Layout) -> HowMany:
@@ -305,8 +305,8 @@ def _headline(
         unknown = f"{wording.plural(confirmed, 'building is', 'buildings are')} confirmed damaged. {IN_ALL}"
         if has_audit:
             return f"{unknown} not known yet: not enough to estimate, {total.words.removeprefix('not enough: ')}"
-        return f"{unknown} {NOT_KNOWN}. A few hundred random checks, started on the Damage map, estimate it."
-    checks = "random checks of the search" if basis == "queue" else "random checks"
+        return f"{unknown} {NOT_KNOWN}. An accuracy assessment of a few hundred checks (Damage map) estimates it."
+    checks = "random picks of the search" if basis == "queue" else "checks drawn at random"
     return (
         f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % "
         f"interval): {confirmed:,} confirmed, the rest estimated from {n_checks:,} {checks}."
@@ -444,7 +444,7 @@ def plan(layout: Layout, run_id: str, n: int | None = None, *, relative_half_wid
     of_it = f"{wording.percent(half / damaged)} of it" if half < damaged else "which is more than the number itself"
     width = f"to about ±{half:,.0f}, {of_it}" if n < most else "exactly, as no building is left without an answer"
     if is_estimated:
-        why = f"Planned for {share:.1%} damaged of what is not answered, as random checks estimate it."
+        why = f"Planned for {share:.1%} damaged of what is not answered, as the accuracy assessment estimates it."
     else:
         why = (
             f"Planned as if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes "

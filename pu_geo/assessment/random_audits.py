@@ -78,7 +78,7 @@ def begin_audit(layout: Layout, run_id: str, n: int, analyst: str) -> Check:
     n_open = int((~is_known).sum())
     fewest = fewest_of(n_open)
     if not fewest <= n <= n_open or not n_open:
-        asked = f"An audit of {n} checks was asked for"
+        asked = f"An accuracy assessment of {n} checks was asked for"
         if not n_open:
             raise PuGeoError(f"{asked}; every building is answered.", "There is nothing to estimate.")
         raise PuGeoError(
@@ -358,14 +358,12 @@ def _state(n_counted: int, n_open: int, *, is_left: bool) -> State:
 
 def _state_words(state: State, n_drawn: int, n_counted: int, n_answered: int, n_open: int) -> str:
     words = {
-        "finished": f"All {n_drawn:,} random checks are answered.",
-        "open": f"{n_open:,} of {n_drawn:,} random checks are open; the first {n_counted:,} of the random order count so "
-        "far.",
-        "reduced": f"The check was left unfinished: of {n_drawn:,} random checks the first {n_counted:,} count, which "
-        "were answered "
-        "before it was left. What was labeled since is no random answer.",
-        "void": f"The check was left unfinished and is void: only {n_counted:,} of {n_drawn:,} random checks count, and "
-        "it takes "
+        "finished": f"All {n_drawn:,} checks are answered.",
+        "open": f"{n_open:,} of {n_drawn:,} checks are open; the first {n_counted:,} of the random order count so far.",
+        "reduced": f"The accuracy assessment was left unfinished: of {n_drawn:,} checks the first {n_counted:,} count, "
+        "which were answered before it was left. What was labeled since is no random answer.",
+        "void": f"The accuracy assessment was left unfinished and is void: only {n_counted:,} of {n_drawn:,} checks count, "
+        "and it takes "
         f"{progress.FEWEST_CHECKS}.",
     }[state]
     if state == "finished" and n_counted < n_drawn:
@@ -430,7 +428,7 @@ def advance_check(layout: Layout, analyst: str, check: Check, *, done: str | Non
         if drawn > check.sample.n_drawn:
             handed["n_drawn"] = int(np.flatnonzero(arrays["rows"] == check.sample.rows[drawn - 1])[0]) + 1
         checks.save_facts(layout, handed)
-        items = [QueueItem(ids[row], "audit", "random check", inclusion_of(now, row)) for row in rows]
+        items = [QueueItem(ids[row], "audit", "check", inclusion_of(now, row)) for row in rows]
         found = StoredQueue(check.chip_set, items, is_second)
         queues.save_queue(layout, key, found)
     return found

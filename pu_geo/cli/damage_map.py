@@ -41,7 +41,8 @@ def choose(
     project: Project,
     *,
     run: Annotated[
-        str | None, typer.Option(metavar="ID", help="a run's id, latest, or auto: the published, audited or recommended one")
+        str | None,
+        typer.Option(metavar="ID", help="a run's id, latest, or auto: the one published, assessed or recommended"),
     ] = None,
     threshold: Annotated[float | None, typer.Option(help="flag buildings with at least this score")] = None,
     top: Top = None,
@@ -61,7 +62,7 @@ def choose(
     check, why = random_audits.newest_audit(layout, found.run_id), chosen.why_chosen(layout) or "newest"
     facts = {
         "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
-        "threshold_origin": limit.origin, "audit_id": check.id if check else "not audited",
+        "threshold_origin": limit.origin, "audit_id": check.id if check else "no accuracy assessment",
     }  # fmt: skip
     lines = [
         f"{thresholds.which_words(facts)} It is {chosen.WHY_WORDS[why]}.",
@@ -102,7 +103,9 @@ def audit(
     run: RunId = "chosen",
     checks: Annotated[
         int | None,
-        typer.Option(min=1, help="random checks, at least 30 (default: enough for about +-30 % if 1 in 20 are damaged)"),
+        typer.Option(
+            min=1, help="checks, drawn at random, at least 30 (default: enough for about +-30 % if 1 in 20 are damaged)"
+        ),
     ] = None,
     threshold: Annotated[
         float | None,
@@ -121,7 +124,9 @@ def audit(
     shown = damage_map.of_run(layout, run_id, threshold)
     found, limit = shown.audit, shown.limit
     if found is None:
-        raise PuGeoError(f"There is no audit of {run_id} yet.", f"Start one: pu-geo audit {project} begin --run {run_id}")
+        raise PuGeoError(
+            f"There is no accuracy assessment of {run_id} yet.", f"Start one: pu-geo audit {project} begin --run {run_id}"
+        )
     judged: Mapping[str, Any] = auditing.facts(layout, run_id, limit.value) or {}
     damaged = auditing.how_many(layout)
     which = {

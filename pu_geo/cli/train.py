@@ -105,7 +105,7 @@ def list_runs(project: Project, *, as_json: Json = False) -> None:
     lines = [
         f"{row.name} ({row.run_id}){': shown' if row.is_shown else ''}\n"
         f"  took {row.took}, {'learned elsewhere' if row.n_damaged is None else f'{row.n_damaged} damaged labels'}; "
-        f"recall on held-out clicks: {row.judged}; audit: {row.audited}"
+        f"recall on held-out clicks: {row.judged}; accuracy assessment: {row.audited}"
         for row in rows
     ]
     words = "\n".join(lines) or f"There is no run yet. Make one: pu-geo train {project}"
@@ -191,7 +191,7 @@ def compare(
     lines = [f"{name} = {side.facts.run_id}" for name, side in zip("AB", found.sides, strict=True)]
     lines += [*comparing.agreement_words(found), found.clicks.words]
     if found.check is not None:
-        lines.append(f"Audited by the same {found.check.sample.n_drawn} checks ({found.check.id}).")
+        lines.append(f"Judged by one accuracy assessment of {found.check.sample.n_drawn} checks ({found.check.id}).")
     for name, side in zip("AB", found.sides, strict=True):
         lines.append(f"{name}: PU criterion {comparing.criterion_words(side)}.")
         if side.audited is not None:

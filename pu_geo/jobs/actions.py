@@ -30,7 +30,7 @@ Files = PathOrText | Sequence[PathOrText]
 REQUIRED = MISSING
 RUN_HELP = (
     "a run's id, latest (the newest), or chosen: the run that a person chose on the Damage map page or with "
-    "`pu-geo choose`, else the one published last, else the one audited last, else the newest of the recommended method"
+    "`pu-geo choose`, else the one published last, else the one assessed last, else the newest of the recommended method"
 )
 
 

@@ -129,7 +129,7 @@ class DamageMap:
         """Return in a sentence what the audit says of it at its threshold; "" where there is none."""
         if self.audit is None or self.at is None:
             return ""
-        checks = wording.plural(self.audit.done.n_counted, "random check") + " count"
+        checks = wording.plural(self.audit.done.n_counted, "check") + " count"
         shares = (("precision of the flagged", self.at.precision), ("recall", self.at.recall))
         words = [f"{name} {wording.interval_of({**vars(share), 'words': 'not enough checks'})}" for name, share in shares]
         state = "" if self.audit.done.state == "finished" else f" {self.audit.done.words}"
@@ -316,7 +316,7 @@ class DamageMap:
         if n_damaged > MOST_FLAGGED * n_assessed >= ((total and total.high) or 0.0):
             yield (
                 f"{n_damaged:,} of {n_assessed:,} assessed {several} are flagged or confirmed: the threshold hardly tells "
-                "damaged from undamaged ones. Choose it by an audit."
+                "damaged from undamaged ones. Choose it by an accuracy assessment."
             )
         scores = self.population.scores[self.population.given("positive") & np.isfinite(self.population.scores)]
         n_below = int((scores < self.limit.value).sum())
@@ -328,7 +328,7 @@ class DamageMap:
         if total is None or total.value is None:
             is_estimated = auditing.how_many(self.layout).total.value is not None
             more = "" if is_estimated else ", and no number of damaged buildings is estimated"
-            yield f"Without an audit the scores are a rank, not a probability{more}."
+            yield f"Without an accuracy assessment the scores are a rank, not a probability{more}."
         if self.audit is not None and self.audit.done.state != "finished":
             yield self.audit.done.words
 

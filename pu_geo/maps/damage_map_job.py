@@ -193,7 +193,9 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
         **(_NO_RUN if run is None else _about_run(run)),
         "threshold": limit.value,
         "threshold_origin": limit.origin,
-        "audit_id": audit["check_id"] if audit is not None and audit["total"]["value"] is not None else "not audited",
+        "audit_id": audit["check_id"]
+        if audit is not None and audit["total"]["value"] is not None
+        else "no accuracy assessment",
         "counts": {
             "damaged": shown.n["confirmed"] + shown.n["flagged"],
             "not_flagged": shown.n["not_flagged"],

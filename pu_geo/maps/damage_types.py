@@ -115,7 +115,7 @@ class TypeOnMap:
     @property
     def words(self) -> str:
         """What its threshold rests on, in a sentence."""
-        known = wording.plural(self.n_named, "damaged building outside audits is", "damaged buildings outside audits are")
+        known = wording.plural(self.n_named, "damaged building outside checks is", "damaged buildings outside checks are")
         if self.threshold is None:
             worse = f", and the {self.n_by_score:,} that reach a worse one by score" if self.n_by_score else ""
             return f"{known} known to have it, not enough to judge: it takes {FEWEST_NAMED}. Shown are those known{worse}."
@@ -430,7 +430,7 @@ def _audit_of(one: TypeOnMap, done: random_audits.Answered, given: Codes, is_abo
         for each in readings
     ]
     precision, recall = (_widest([getattr(each, share) for each in judged], one.name) for share in ("precision", "recall"))
-    words = f"{wording.plural(n_checks, 'random check')} {'says' if n_checks == 1 else 'say'} yes or no: {n_yes:,} yes."
+    words = f"{wording.plural(n_checks, 'check')} {'says' if n_checks == 1 else 'say'} yes or no: {n_yes:,} yes."
     if n_silent:
         words += (
             f" {wording.plural(n_silent, 'check')} found damage and {'says' if n_silent == 1 else 'say'} nothing of it: "
@@ -483,7 +483,8 @@ def gaps(types: Sequence[Facts]) -> list[str]:
         found.append(f"Too few damaged buildings are known to have {', '.join(few)}: on the map are only these{also}.")
     if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
         found.append(
-            f"How many of the buildings with {', '.join(alone)} by score have it is not known: no audit estimates it, the "
+            f"How many of the buildings with {', '.join(alone)} by score have it is not known: no accuracy "
+            f"assessment estimates it, the "
             "scores only rank."
         )
     return found

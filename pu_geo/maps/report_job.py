@@ -35,7 +35,9 @@ _OUTLINES = {
 }
 _CURVES = (("precision", "#0072B2", "none"), ("recall", "#D55E00", "7 4"))
 _ANSWERS = ("damaged", "no_visible_damage", "not_assessable")
-_OF_SITES = "In the order of their numbers. Flagged: by score alone. Estimate and audit are of all sites together."
+_OF_SITES = (
+    "In the order of their numbers. Flagged: by score alone. Estimate and accuracy assessment are of all sites together."
+)
 _USUAL = "Preliminary, not field-validated."
 
 
@@ -127,17 +129,17 @@ def _audit(audit: Facts | None, units: Units) -> Section:
     if audit is None:
         words = (
             f"None was made of this run's map. Nobody knows how many of the flagged {units.several} are damaged, nor how "
-            "much damage is missed: the scores are a rank, not a probability. An audit answers a few hundred "
+            "much damage is missed: the scores are a rank, not a probability. An accuracy assessment answers a few hundred "
             f"{units.several} drawn at random."
         )
-        return Section("Audit", [words])
+        return Section("Accuracy assessment", [words])
     here, reading = audit["at_threshold"], audit.get("agreement") or {}
-    twice = f"none: each audited {units.one} was read by one person"
+    twice = f"none: each {units.one} was read by one person"
     if reading.get("share") is not None:
         kappa = "" if reading.get("kappa") is None else f", kappa {float(reading['kappa']):.2f}"
         twice = f"{reading['n']:,} {units.several} read twice, {wording.percent(float(reading['share']))} alike{kappa}"
     rows = [
-        ("Random checks", f"{audit['n_answered']:,} answered of {audit['n_drawn']:,} drawn; {audit['n_counted']:,} count"),
+        ("Checks", f"{audit['n_answered']:,} answered of {audit['n_drawn']:,} drawn; {audit['n_counted']:,} count"),
         (
             f"Flagged, at threshold {here['threshold']:.4g}",
             f"{here['flagged']:,} {units.several} without an answer; {here['n_checks']:,} checks were from there up",
@@ -182,7 +184,9 @@ def _types(damage_map: DamageMap) -> list[Section]:
     for one in types[:MOST_TYPES]:
         name, audit, limit = plain(one["name"], 44), one["audit"], "too few answers"
         judged = [
-            "not audited" if audit is None else wording.interval_of({**audit[share], "words": "not enough checks"})
+            "no accuracy assessment"
+            if audit is None
+            else wording.interval_of({**audit[share], "words": "not enough checks"})
             for share in ("precision", "recall")
         ]
         if one["threshold"] is None:
@@ -210,7 +214,10 @@ def area_section(areas: Sequence[Facts], units: Units) -> list[Section]:
     if n_not_assessed:
         notes.append(f"In {n_not_assessed:,} of {len(areas):,} areas no {units.one} was assessed: nothing is known of them.")
     if any(row["est_damaged"] is not None for row in areas):
-        notes.append("Estimates of areas assume that the audit's curve holds in each; their intervals may not be added up.")
+        notes.append(
+            "Estimates of areas assume that the accuracy assessment's curve holds in each; their intervals "
+            "may not be added up."
+        )
     header = (
         "Area", "Code", units.several.capitalize(), "Assessed", "Not assessed", "Confirmed", "Flagged", "Damaged (95 %)",
         "% of assessed", "Picture",
@@ -252,7 +259,7 @@ def _method(damage_map: DamageMap) -> Section:
         "Grades, by people": ", ".join(f"{classes[value]:,} {words}" for value, words in graded if classes[value]),
         "Evidence from place": place.words_of(facts.get("evidence_from_place")),
         "Score": f"{_SCORE_TYPES.get(kind, kind)}; "
-        + ("chances of damage were calibrated on the audit" if is_calibrated else "a rank, not a probability"),
+        + ("chances of damage were calibrated on the accuracy assessment" if is_calibrated else "a rank, not a probability"),
         "Threshold": f"flagged from {plain(facts['threshold'])} on ({origin_words(str(facts['threshold_origin']))}; "
         f"{facts['audit_id']}); "
         "a person's answer overrules the score",

@@ -107,7 +107,7 @@ def with_class_prior(settings: NetworkSettings, guess: Callable[[], float | None
     low, high = GUESSED_PRIORS
     run.warnings.append(
         "class_prior was not set. The method was given a guess from the clicks, which are no even draw of the damage, and "
-        "its ranking depends on it: set class_prior where you know the damaged share, such as from an audit."
+        "its ranking depends on it: set class_prior where you know the damaged share, such as from an accuracy assessment."
     )
     return replace(settings, class_prior=min(max(share, low), high))  # type: ignore[call-arg]  # not every settings class has it
 

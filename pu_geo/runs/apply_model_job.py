@@ -358,7 +358,7 @@ def _origin_words(
             *_absence_words(there),
             f"{title} trained this model together with other projects, in the federation "
             f"{printable(federation.get('title'))}: the buildings here taught it {held}, and nobody here has checked what "
-            "taught it the other classes. Audit the map before you use it.",
+            "taught it the other classes. Assess the map's accuracy before you use it.",
         ]
     learned = chips if restored.bank is None else optical  # see `chips_learned`
     is_same = there.get("chip_set") == inputs.chip_set and there.get("sha256_chips") == sha256_of_array(learned)
@@ -366,7 +366,7 @@ def _origin_words(
     return [
         *_absence_words(there),
         f"Scored by a model that {title} learned on {where} from {_number(there.get('n_positive'))} damaged buildings; "
-        "nothing was learned from the answers in this project. Audit the map before you use it.",
+        "nothing was learned from the answers in this project. Assess the map's accuracy before you use it.",
     ]
 
 

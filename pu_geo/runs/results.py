@@ -13,7 +13,7 @@ from pu_geo.records import RunFacts
 from pu_geo.store import chosen, run_names
 from pu_geo.store.layout import Layout
 
-NOT_JUDGED, NOT_AUDITED = "none held out", "not audited"
+NOT_JUDGED, NOT_AUDITED = "none held out", "none"
 
 
 @dataclass(frozen=True)

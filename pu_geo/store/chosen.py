@@ -25,7 +25,7 @@ of an export, and the EMS / UNOSAT classes in it."""
 WHY_WORDS: Mapping[runs.Why, str] = {
     "person": "chosen by a person",
     "published": "the one published last",
-    "audited": "the one audited last",
+    "audited": "the one whose accuracy was assessed last",
     "recommended": "the newest of the recommended method",
     "newest": "the newest",
 }

@@ -269,7 +269,8 @@ def absence_words(classes: Iterable[str], parts: Iterable[TookPart], n_rounds: i
     too_few = (
         f"Classes took part in too few of the {n_rounds} rounds: {'; '.join(loud)}. Their scores, and those of the other "
         "classes for "
-        "their buildings, may be wrong: do not use this map without an audit, or train again with their members connected."
+        "their buildings, may be wrong: do not use this map without an accuracy assessment, or train again "
+        "with their members connected."
     )
     few = f"Not every class took part in all {n_rounds} rounds: {', '.join(missed)}."
     return [words for words, found in ((too_few, loud), (few, missed)) if found]

@@ -309,7 +309,7 @@ def lost(path: Path, error: Exception | None = None) -> ProjectError:
         "chips": f"cut chips again: `pu-geo chip {project.name}`.",
         JOURNAL: f"move {JOURNAL} elsewhere: a backup is restored without it then.",
         "discoveries": f"propose groups again: `pu-geo discover {project.name}`.",
-        "checks": f"move {'/'.join(parts)} out of the folder: that audit is then gone.",
+        "checks": f"move {'/'.join(parts)} out of the folder: that accuracy assessment is then gone.",
         "exports": f"remove the version: `pu-geo remove {project.name} export {parts[1:2] and parts[1]}`.",
     }
     return ProjectError(

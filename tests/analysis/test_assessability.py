@@ -142,7 +142,7 @@ def test_a_scene_that_is_not_assessed_says_what_to_do() -> None:
     assert "Mark a damaged building there, or 5 that are not damaged" in second.doubt
     # Answers that the run did not learn from are not asked for again.
     _, second = scene_rows(FACTS, scores(0.9, 0.2), 0.5, why, labels(b0="positive", b25="positive"))
-    assert "or in an audit" in second.doubt
+    assert "or in an accuracy assessment" in second.doubt
 
 
 def test_scores_at_the_threshold_are_flagged_as_the_export_does() -> None:

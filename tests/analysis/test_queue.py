@@ -122,7 +122,7 @@ def test_audit_takes_the_next_of_the_drawing_order_and_says_its_probability() ->
         if item.kind == "audit":
             part = int(drawn.stratum[drawn.rows.tolist().index(item.row)])
             assert item.inclusion == pytest.approx((drawn.stratum[:8] == part).sum() / drawn.sizes()[part])
-            assert item.why == f"random check of scores {drawn.low[part]:.2f} to {drawn.high[part]:.2f}"
+            assert item.why == f"random pick of scores {drawn.low[part]:.2f} to {drawn.high[part]:.2f}"
         else:
             assert item.inclusion is None
 

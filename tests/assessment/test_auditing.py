@@ -11,8 +11,8 @@ from pu_geo.analysis.audit import design as audit
 from pu_geo.answers import random_checks
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
-from pu_geo.scenes.preparation import chip_facts
 from pu_geo.runs import training
+from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import contents, queues, run_names, runs, store
 from pu_geo.store.layout import Layout, write_json
 
@@ -37,7 +37,7 @@ def test_a_part_of_it_bounds_the_truth_and_few_checks_are_not_enough(mapped: Lay
     assert found.total.value is None
     assert (found.calibration, "at least 5" in found.no_calibration) == (None, True)
     assert auditing.more_words(found, 120).startswith(
-        "120 more take about 20 minutes at 10 seconds each. So far not enough: 12 answered"
+        "120 more take about 20 minutes at 10 seconds each. So far not enough: 12 answers"
     )
     longer = random_audits.extend(mapped, check.id, 120)
     np.testing.assert_array_equal(longer.sample.rows, check.sample.rows)
@@ -187,7 +187,7 @@ def test_without_checks_there_is_no_number_beside_the_confirmed(mapped: Layout) 
     assert (told.basis, told.confirmed, told.n, told.n_not_covered) == ("none", 15, N - 2, 0)
     assert (told.total.value, told.total.low, told.total.high) == (None, None, None)
     assert told.words.startswith(
-        "15 buildings are confirmed damaged. How many there are in all is not known before an audit."
+        "15 buildings are confirmed damaged. How many there are in all is not known before an accuracy assessment."
     )
     nothing = dict.fromkeys(("n", "x", "estimate", "low", "high", "run_id", "audit_state"))
     assert told.as_mapping() == {
@@ -224,8 +224,11 @@ def test_an_audit_just_begun_does_not_take_the_estimate_away_and_its_run_is_name
     assert after.words_beside(RUN) == after.words
     run_names.rename(mapped, RUN, "first look")
     after = auditing.how_many(mapped)
-    assert after.words_beside("ranker-9") == f"{after.words} By the audit of first look, another run than this one."
-    assert "50 of 50 random checks are open" in after.words
+    assert (
+        after.words_beside("ranker-9")
+        == f"{after.words} By the accuracy assessment of first look, another run than this one."
+    )
+    assert "50 of 50 checks are open" in after.words
 
 
 def test_every_building_answered_needs_no_estimate(mapped: Layout) -> None:
@@ -270,5 +273,5 @@ def test_a_better_interval_takes_more_checks_and_an_impossible_number_is_refused
     assert "in about 20 minutes at 10 seconds each; the least is 30." in many.words
     assert int(few.words.split("±")[1].split(",")[0]) > int(many.words.split("±")[1].split(",")[0])
     for n in (0, 25, N + 1):
-        with pytest.raises(PuGeoError, match=f"An audit of {n} checks"):
+        with pytest.raises(PuGeoError, match=f"An accuracy assessment of {n} checks"):
             random_audits.begin_audit(mapped, RUN, n, "ann")

@@ -275,5 +275,5 @@ def test_keys_are_about_what_was_clicked_and_random_checks_about_themselves_alon
     steps.go(page, "Explore")
     page.get_by_text("nothing else is labeled meanwhile").wait_for()
     assert not page.locator(".pugeo").count()
-    page.get_by_role("button", name="Leave random checks").click()
+    page.get_by_role("button", name="Leave completeness test").click()
     steps.wait_for_view(page, "explore")

@@ -151,7 +151,7 @@ def audits_and_flags(analyst: Analyst) -> None:
     page = analyst.page
     steps.go(page, "Damage map")
     page.get_by_role("tab", name="Accuracy assessment").click()
-    steps.fill(page, page.get_by_role("spinbutton", name="Random checks"), str(N_CHECKS))
+    steps.fill(page, page.get_by_role("spinbutton", name="Checks"), str(N_CHECKS))
     analyst.press(f"Start accuracy assessment with {N_CHECKS} checks")
     steps.wait_for_view(page)
     result = page.get_by_role("button", name="See the result")

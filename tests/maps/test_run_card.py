@@ -72,12 +72,12 @@ def test_it_says_what_the_run_learned_and_how_and_paths_stay_at_home(project: La
 
 
 def test_the_audit_is_told(mapped: Layout) -> None:
-    assert any("No random checks" in words for words in run_card.card(mapped, RUN)["limits"])
+    assert any("No accuracy assessment" in words for words in run_card.card(mapped, RUN)["limits"])
     answer_audit(mapped, N - 2)
     card = run_card.card(mapped, RUN)
     n_damaged = int(TRUTH[2:].sum())
     assert card["audit"]["total"]["value"] == n_damaged
-    assert not any("No random checks" in words for words in card["limits"])
+    assert not any("No accuracy assessment" in words for words in card["limits"])
     assert card["how_many"]["estimate"] == card["how_many"]["low"] == n_damaged
     assert f"Number damaged in the project: {n_damaged} of {N - 2} buildings are damaged" in run_card.as_markdown(card)
 

@@ -87,7 +87,7 @@ def test_an_audit_offers_a_threshold_with_what_both_cost_and_changes_none(mapped
     chosen.choose_threshold(mapped, RUN, *found.threshold)
     assert damage_map.of_run(mapped, RUN).n["flagged"] == found.n_flagged
     assert offer(mapped) is None
-    assert "as random checks estimate it" in auditing.plan(mapped, RUN).words
+    assert "as the accuracy assessment estimates it" in auditing.plan(mapped, RUN).words
 
 
 def test_areas_are_read_by_a_job_and_a_map_is_named_in_words(
@@ -104,8 +104,8 @@ def test_areas_are_read_by_a_job_and_a_map_is_named_in_words(
     add_run(mapped, "ranker-2", like=RUN, scores=scores_of(mapped), created_at="2026-02-01T00:00:00.000Z")
     assert "ranker-2 is newer" in thresholds.newer_words(mapped, RUN)[0]
     facts = {"run_id": RUN, "threshold": 0.5, "method": "ncpu", "threshold_origin": "person", "audit_id": "check-1"}
-    assert thresholds.which_words(facts) == "Run ranker-1 (NcPU), threshold 0.5 (chosen by a person), audit check-1."
-    assert thresholds.which_words({**facts, "audit_id": "not audited"}).endswith(", not audited.")
+    assert thresholds.which_words(facts) == "Run ranker-1 (NcPU), threshold 0.5 (chosen by a person), accuracy assessment check-1."
+    assert thresholds.which_words({**facts, "audit_id": "no accuracy assessment"}).endswith(", no accuracy assessment.")
 
 
 def write(layout: Layout, threshold: float = 0.5) -> None:
@@ -125,7 +125,7 @@ def test_the_map_shown_is_what_the_version_then_says(mapped: Layout) -> None:
     assert (version["confirmed"], version["flagged"] - version["confirmed"], version["not_assessed"]) == tuple(
         shown.n[kind] for kind in ("confirmed", "flagged", "not_assessed")
     )
-    assert version["audit_id"] == "not audited"
+    assert version["audit_id"] == "no accuracy assessment"
     report = (mapped.exports / "v1" / "report.html").read_text(encoding="utf-8")
     assert all(escape(words)[:200] in report for words in shown.cannot_say)
 
@@ -160,7 +160,7 @@ def test_what_the_map_cannot_say_follows_from_the_data(mapped: Layout) -> None:
     told = " ".join(damage_map.of_run(mapped, RUN, 0.5).cannot_say)
     no_number = "no number of damaged buildings is estimated"
     for words in (
-        "Preliminary, not field-validated.", "Without an audit", no_number, "2 of 400 buildings", "5 damaged buildings only",
+        "Preliminary, not field-validated.", "Without an accuracy assessment", no_number, "2 of 400 buildings", "5 damaged buildings only",
         "There is no picture from before the event", "The date of the pictures after the event is not known.",
     ):  # fmt: skip
         assert words in told
@@ -179,11 +179,11 @@ def test_what_the_map_cannot_say_follows_from_the_data(mapped: Layout) -> None:
     check = answer_audit(mapped, 200)
     chosen.choose_threshold(mapped, RUN, 0.6, f"audit:{check.id}")
     found = damage_map.of_run(mapped, RUN)
-    assert "200 random checks count, precision " in found.audit_words
-    assert not [gap for gap in found.cannot_say if "Without an audit" in gap]
+    assert "200 checks count, precision " in found.audit_words
+    assert not [gap for gap in found.cannot_say if "Without an accuracy assessment" in gap]
     add_run(mapped, "ranker-2", like=RUN, warnings=("Loss is odd.",))
     told = " ".join(damage_map.of_run(mapped, "ranker-2", 0.5).cannot_say)
-    assert "Without an audit" in told
+    assert "Without an accuracy assessment" in told
     assert "The method warns: Loss is odd." in told
     assert no_number not in told, "other checks estimate it"
 

@@ -111,7 +111,7 @@ def test_a_bad_path_and_a_project_without_a_name_are_refused_and_its_folder_can_
 def test_an_audit_begins_is_left_and_resumed_and_its_end_leads_to_the_result(finished: Layout) -> None:
     app = show_tab(finished, TAB_AUDIT)
     for n in (5, 5000):
-        field(app, "Random checks").set_value(n).run()
+        field(app, "Checks").set_value(n).run()
         assert "18 checks should give the number damaged exactly" in plain(app), "what can be asked for, and what it buys"
     press(app, "Start accuracy assessment with 18 checks")
     assert app.session_state["goes-to"] == "annotate"
@@ -121,7 +121,7 @@ def test_an_audit_begins_is_left_and_resumed_and_its_end_leads_to_the_result(fin
     assert "Accuracy assessment" not in words(app), "the banner is gone at once"
     assert "Accuracy assessment" not in words(show("annotate", finished)), "and stays so in the next session"
     app = show_tab(finished, TAB_AUDIT)
-    assert "only 0 of 18 random checks count" in plain(app)
+    assert "only 0 of 18 checks count" in plain(app)
     press(app, "Resume assessment")
     assert app.session_state["goes-to"] == "annotate"
     say_checks(finished, random_audits.newest_audit(finished), 18, truth=np.arange(20) % 2 == 0)
@@ -154,7 +154,7 @@ def test_only_the_open_tab_is_drawn_and_compares_where_asked(finished: Layout, m
             show_tab(finished, tab)
     assert drawn == ["audit_panel", "area_panel", "export_panel"]
     version = {
-        "version": "v2", "made_at": store.now(), "run": "run", "threshold": 0.5, "threshold_origin": "person", "audit_id": "not audited",
+        "version": "v2", "made_at": store.now(), "run": "run", "threshold": 0.5, "threshold_origin": "person", "audit_id": "no accuracy assessment",
         "confirmed": 1, "flagged": 2, "not_assessed": 0, "n": 20, "units": "buildings", "words": "", "files": [],
     }  # fmt: skip
     monkeypatch.setattr(exporting, "all_versions", lambda _: [version, {**version, "version": "v1"}])
@@ -191,7 +191,7 @@ def test_a_check_that_a_colleague_never_left_is_ended_for_everyone_and_another_c
     app = press(app, "check-end")
     assert random_checks.open_check(finished) is None
     assert "check-end" not in {one.key for one in app.button}
-    press(app, "Has enough been found? Start random checks")
+    press(app, "Has enough been found? Start a completeness test")
     assert random_checks.open_check(finished).id != check.id
 
 

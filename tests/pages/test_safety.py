@@ -64,7 +64,7 @@ def two_runs(project: Layout) -> Layout:
     folder.mkdir(parents=True)
     facts = {
         "version": "v1", "made_at": store.now(), "run_id": "r-1", "threshold": 0.5, "threshold_origin": "person", "n": 20, "flagged": 3,
-        "confirmed": 0, "not_assessed": 0, "units": "buildings", "n_changes": None, "estimate": {"estimate": None}, "audit_id": "not audited",
+        "confirmed": 0, "not_assessed": 0, "units": "buildings", "n_changes": None, "estimate": {"estimate": None}, "audit_id": "no accuracy assessment",
     }  # fmt: skip
     (folder / "version.json").write_text(json.dumps(facts))
     return project

@@ -174,7 +174,7 @@ def total_of(part: Part, confidence: float) -> Estimate:
     """The number of damaged buildings of a part, bounds rounded outwards to whole buildings."""
     value = part.value()
     low, high = _whole_interval(part, confidence)
-    words = f"{part.n_damaged:,} of {part.n_checks:,} random checks found damage."
+    words = f"{part.n_damaged:,} of {part.n_checks:,} checks found damage."
     return Estimate(value, min(low, value), max(high, value), words)
 
 
@@ -250,11 +250,11 @@ def why_not_enough(*sides: Part) -> str:
     """Return why the number damaged on these sides together cannot be estimated; "" if it can."""
     n_checks = sum(side.n_checks for side in sides)
     if n_checks < FEWEST_CHECKS and not all(side.is_certain for side in sides):
-        return f"{n_checks} answered random checks; at least {FEWEST_CHECKS} are needed"
+        return f"{n_checks} answers drawn at random; at least {FEWEST_CHECKS} are needed"
     if any(side.is_blind for side in sides):
-        return f"{n_checks} answered random checks, but none in one of the strata"
+        return f"{n_checks} answers drawn at random, but none in one of the strata"
     return ""
 
 
 def not_enough(reason: str) -> Estimate:
-    return Estimate(None, None, None, f"not enough: {reason}. Answer more checks of the audit.")
+    return Estimate(None, None, None, f"not enough: {reason}. Answer more checks of the accuracy assessment.")

@@ -32,7 +32,7 @@ _SHIFT = 4  # cv2 draws with coordinates in sixteenths of a pixel
 _INK, _HATCH = (40, 40, 40), (110, 110, 110)
 _LIGHT, _DARK = {"below": "#FFFFFF", "high_recall": "#F0E442"}, {"below": "#9A9A9A", "high_recall": "#A08C00"}
 _WORDS = {
-    "high_recall": "Not flagged, but above the audit's threshold for high recall",
+    "high_recall": "Not flagged, but above the accuracy assessment's threshold for high recall",
     "not_assessed": "Not assessed: nothing is known",
 }
 _FARTHEST_PX = 20_000.0

@@ -18,7 +18,10 @@ class PropagationSettings(NetworkSettings):
     """Settings of the propagated ranking."""
 
     damaged_share: float = setting(
-        0.0, "Share of damaged among the unlabeled, such as from an audit; 0 guesses it from the clicks.", min=0.0, max=1.0
+        0.0,
+        "Share of damaged among the unlabeled, such as from an accuracy assessment; 0 guesses it from the clicks.",
+        min=0.0,
+        max=1.0,
     )
     whitening: float = setting(
         0.35, "How far directions in which chips vary little are stretched: 0 not at all, 0.5 until all vary alike.",

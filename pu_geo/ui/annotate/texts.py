@@ -55,7 +55,7 @@ QUEUE_HELP = "What the queue is mixed of, and when to stop."
 KINDS = {
     "exploit": ("Likely damaged", "The highest scores that nobody has answered."),
     "explore": ("Something new", "Buildings unlike those answered so far, at least 80 m from each other."),
-    "audit": ("Random checks", "Drawn at random, so that the number damaged can be estimated. Nothing learns from them."),
+    "audit": ("Random picks", "Drawn at random, so that the number damaged can be estimated. Nothing learns from them."),
 }
 ALL_ZERO = ":orange[All are 0, so the usual mix is taken.]"
 MIX = "Shares of the next queue. 80, 10 and 10 found damage fastest in trials that also estimated how much is left."
@@ -74,7 +74,7 @@ GRADES_NOTE = (
 )
 GRADES_SAVE = "Save the scale"
 
-# Random checks
+# Accuracy assessments and completeness tests
 
 SECOND_READER = "Second reader"
 SECOND_READER_HELP = "Answer what others have answered, without seeing their answers."
@@ -82,23 +82,23 @@ AUDIT = ":material/fact_check: **Accuracy assessment: {done} of {drawn}, scores 
 AUDIT_GAPS = ":material/fact_check: **Accuracy assessment: {done} of {drawn}, {counted} count so far, scores hidden**"
 AUDIT_DONE = ":material/check_circle: **Accuracy assessment: all {drawn} answered**"
 CHECKS_FIRST = (
-    "Random checks are answered without scores, and nothing else is labeled meanwhile. Answer or leave them first."
+    "An accuracy assessment is answered without scores, and nothing else is labeled meanwhile. Answer or leave it first."
 )
-TO_CHECKS = "To the random checks"
+TO_CHECKS = "To the accuracy assessment"
 AUDIT_DONE_HELP = "The result is on the Damage map."
 SEE_RESULT = "See the result"
-STOP = ":material/fact_check: **Has enough been found?** {n} checked, {damaged} damaged, **{state}**, scores hidden"
-STOP_MORE, STOP_ENOUGH, STOP_VOID = "{n:,} more to check", "enough", "void"
+STOP = ":material/fact_check: **Completeness test:** {n} answered, {damaged} damaged, **{state}**, scores hidden"
+STOP_MORE, STOP_ENOUGH, STOP_VOID = "{n:,} more to answer", "enough", "void"
 AT_MOST_LEFT = "Damaged that may stay unfound"
 LEAVE = "Leave assessment"
 LEAVE_HELP = "Back to the search. Checks answered so far count, the first of their order. You can resume at any time."
-LEAVE_STOP = "Leave random checks"
+LEAVE_STOP = "Leave completeness test"
 LEAVE_STOP_HELP = (
-    "Back to the search. The first label there makes these checks void, and you start new ones later. The answers stay."
+    "Back to the search. The first label there makes this test void, and you start a new one later. The answers stay."
 )
 END = "End for everyone"
 END_HELP = "{names} did not leave yet. Answers so far stay; those that count are the first of the order."
 RESUME = "Resume assessment"
-RESUME_STOP = "Back to the random checks"
-BEGIN_STOP = "Has enough been found? Start random checks"
+RESUME_STOP = "Back to the completeness test"
+BEGIN_STOP = "Has enough been found? Start a completeness test"
 BEGIN_STOP_HELP = "Draws buildings without an answer evenly, without scores, until at most a few damaged ones can be left."

@@ -10,7 +10,7 @@ RUN_HELP = (
 WHY = "{why}."
 NEWER = " The newest is {name}."
 AUTOMATIC = "Choose automatically"
-AUTOMATIC_HELP = "The run published last, else the one audited last, else the newest of the recommended method."
+AUTOMATIC_HELP = "The run published last, else the one assessed last, else the newest of the recommended method."
 
 # Jobs
 

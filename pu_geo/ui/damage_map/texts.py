@@ -40,7 +40,7 @@ FEWER = (
     "are flagged."
 )
 LATER = "{n:,} came after this run and are not assessed. Cut chips and train again to map them."
-NOT_AUDITED = "Not audited"
+NOT_AUDITED = "No accuracy assessment"
 AUDIT_OPEN = "Assessment: {done} of {drawn}"
 PRECISION = "Precision of flagged {share}"
 RECALL = "Recall {share}"
@@ -67,9 +67,9 @@ def scenes(n: int, n_doubtful: int) -> str:
 
 NO_AUDIT = (
     "**This run has no accuracy assessment.** Scores only rank buildings; how many of the flagged ones are damaged is not "
-    "known yet. To find out, answer random checks on Annotate: drawn at random, shown without scores, not learned from."
+    "known yet. To find out, answer checks on Annotate: drawn at random, shown without scores, not learned from."
 )
-CHECKS = "Random checks"
+CHECKS = "Checks"
 START = "Start accuracy assessment with {n:,} checks"
 PROGRESS = "{done} of {drawn} checks answered"
 ANSWER = "Answer the other {n} on Annotate"
@@ -168,7 +168,7 @@ LOCAL = "Local coordinates: export in meters from the picture's corner"
 FIELD_RUN, FIELD_THRESHOLD, FIELD_AUDIT, FIELD_CHANGES = "Run", "Threshold", "Accuracy assessment", "Changes"
 FIELD_CHANGES_SINCE = "Changes since {version}"
 THRESHOLD_IS = "{threshold:.4f}, {basis}"
-WITHOUT_AUDIT = "**Not audited**"
+WITHOUT_AUDIT = "**None**"
 FIRST_VERSION = "This is the first version."
 NOTHING_CHANGED = "No building changes its class or grade."
 NOT_COMPARED = "The version before cannot be compared."
@@ -178,7 +178,7 @@ NO_VERSIONS = "No version was exported yet. **Export** at the top right shows wh
 VERSIONS = "Versions"
 VERSION_FACTS = "{run} · threshold {threshold:.4f}{basis} · {audit}"
 VERSION_COUNTS = "{confirmed:,} confirmed · {flagged:,} flagged · {not_assessed:,} not assessed, of {n:,} {units}"
-AUDITED = "audited"
+AUDITED = "accuracy assessed"
 OPEN_REPORT = "Open report"
 DOWNLOAD_ZIP = "Download zip"
 FILES = "Files"

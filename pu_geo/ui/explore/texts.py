@@ -155,9 +155,9 @@ C_HELP = {
     C_STABLE: "How well other seeds find it again, 0 to 1",
 }
 TABLE_NOTE = (
-    "How much of a cluster is damaged is estimated once random checks have estimated the total. It takes your labels for "
-    "an even draw of the damage: a cluster with a tenth of them holds a tenth of it. Where only the worst was labeled, it "
-    "misses the rest. Choose a row for its chips."
+    "How much of a cluster is damaged is estimated once an accuracy assessment has estimated the total. It takes your "
+    "labels for an even draw of the damage: a cluster with a tenth of them holds a tenth of it. Where only the worst was "
+    "labeled, it misses the rest. Choose a row for its chips."
 )
 CLUSTER_LINE = (
     "**Cluster {name}**{state} · {size:,} buildings, {damaged} damaged, {not_damaged} not damaged · distances {low:.2f}, "

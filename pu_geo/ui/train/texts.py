@@ -45,8 +45,8 @@ RESULTS = {
         "judged", 190,
         "Recall of damaged buildings that the run did not learn from, at its own threshold, with the 95 % interval."
     ),
-    "Audit": (
-        "audited", 165, "Precision and recall at the threshold of the map, from randomly drawn checks, with 95 % intervals."
+    "Accuracy assessment": (
+        "audited", 165, "Precision and recall at the threshold of the map, with 95 % intervals."
     ),
     SHOWN: ("is_shown", 60, "Shown on all screens, the live map (QGIS) and in exports."),
 }  # fmt: skip
@@ -237,15 +237,15 @@ AGREEMENT = "Agreement"
 NO_CURVES = "Neither run has a training curve: the instant ranker needs one step alone."
 ROW_METHOD, ROW_PRESET, ROW_LABELS, ROW_TIME = "Method", "Preset, seed", "Learned from", "Time, device"
 ROW_THRESHOLD, ROW_PLACE, ROW_CRITERION = "Threshold", "Evidence from place", "PU criterion"
-ROW_PRECISION, ROW_RECALL = "Audit: precision", "Audit: recall"
+ROW_PRECISION, ROW_RECALL = "Assessed precision", "Assessed recall"
 MODEL_FROM_ELSEWHERE = "a model from elsewhere"
 LEARNED_FROM = "{n} damaged labels"
 OWN_THRESHOLD = (
     "Each run is judged at its own threshold: the same order of buildings with another threshold has another criterion."
 )
 AUDITED = {
-    True: "The same audit judges both, each at its own threshold.",
-    False: "Neither run was audited; an audit on the Damage map page would judge both.",
+    True: "One accuracy assessment judges both, each at its own threshold.",
+    False: "Neither run has an accuracy assessment; one on the Damage map page would judge both.",
 }
 DISAGREE = "Where they disagree most"
 A_HIGH, B_HIGH, NOWHERE = "A high, B low", "B high, A low", ": nowhere"

@@ -174,7 +174,7 @@ def test_all_known_needs_no_check_and_all_damaged_is_bounded_by_all() -> None:
     assert 1950 < low < value == high == 2000
     sample, answers = drawn_audit(truth[:15], scores[:15], 10)  # fewer than twenty buildings are one stratum
     assert len(sample.sizes()) == 1
-    assert audit.estimate_total(sample, answers).words.startswith("not enough: 10 answered random checks")
+    assert audit.estimate_total(sample, answers).words.startswith("not enough: 10 answers drawn at random")
 
 
 def test_too_few_answers_say_so_instead_of_a_hundred_percent() -> None:
