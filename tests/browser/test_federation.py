@@ -38,9 +38,8 @@ def with_map(layout: Layout) -> Layout:
 
 
 def open_panel(page: Any, address: str, layout: Layout) -> None:
-    page.goto(address_of(address, layout, "train"))
-    page.locator(".st-key-federation").wait_for()
-    page.locator(".st-key-federation label").first.click()
+    page.goto(address_of(address, layout, "research"))
+    page.get_by_role("tab", name=texts.FEDERATION).click()
     page.get_by_text(texts.FEDERATION_NOTE[:40]).wait_for()
     settled(page)
 

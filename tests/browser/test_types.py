@@ -3,7 +3,6 @@
 import pytest
 
 from pu_geo.maps import damage_map, damage_types
-from pu_geo.methods import catalog
 from pu_geo.runs import training
 from pu_geo.store import chosen
 from pu_geo.ui.damage_map import texts as map_texts
@@ -75,10 +74,10 @@ def give_types(page, village) -> tuple[str, str]:
 def train_on_types(page, village) -> str:
     """Train HeroCon with the types from answers; return the run's id."""
     go(page, "Train")
-    page.locator(".st-key-group-1").get_by_text(catalog.GROUPS["types"]).click()
+    page.get_by_role("link", name=train_texts.RESEARCH).click()
     page.locator(".st-key-start-herocon").wait_for()
     settled(page)
-    at = [card.name for group in list(training.cards_by_group().values())[:2] for card in group].index("herocon")
+    at = [card.name for card in training.cards_of("types")].index("herocon")
     page.get_by_role("button", name=train_texts.SETTINGS, exact=True).nth(at).click()
     with a_run(page):
         page.locator(".st-key-types-herocon").get_by_role("combobox").click()

@@ -104,7 +104,10 @@ def test_areas_are_read_by_a_job_and_a_map_is_named_in_words(
     add_run(mapped, "ranker-2", like=RUN, scores=scores_of(mapped), created_at="2026-02-01T00:00:00.000Z")
     assert "ranker-2 is newer" in thresholds.newer_words(mapped, RUN)[0]
     facts = {"run_id": RUN, "threshold": 0.5, "method": "ncpu", "threshold_origin": "person", "audit_id": "check-1"}
-    assert thresholds.which_words(facts) == "Run ranker-1 (NcPU), threshold 0.5 (chosen by a person), accuracy assessment check-1."
+    assert (
+        thresholds.which_words(facts)
+        == "Run ranker-1 (NcPU), threshold 0.5 (chosen by a person), accuracy assessment check-1."
+    )
     assert thresholds.which_words({**facts, "audit_id": "no accuracy assessment"}).endswith(", no accuracy assessment.")
 
 
