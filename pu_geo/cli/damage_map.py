@@ -62,7 +62,7 @@ def choose(
     check, why = random_audits.newest_audit(layout, found.run_id), chosen.why_chosen(layout) or "newest"
     facts = {
         "run_id": found.run_id, "method": found.method, "why": why, "threshold": limit.value,
-        "threshold_origin": limit.origin, "audit_id": check.id if check else "no accuracy assessment",
+        "threshold_origin": limit.origin, "audit_id": check.id if check else chosen.NOT_AUDITED,
     }  # fmt: skip
     lines = [
         f"{thresholds.which_words(facts)} It is {chosen.WHY_WORDS[why]}.",

@@ -39,6 +39,7 @@ from pu_geo.store import (
     runs,
     store,
 )
+from pu_geo.store.choices import NOT_AUDITED
 from pu_geo.store.job import Job, Part
 from pu_geo.store.layout import Layout
 
@@ -193,9 +194,7 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
         **(_NO_RUN if run is None else _about_run(run)),
         "threshold": limit.value,
         "threshold_origin": limit.origin,
-        "audit_id": audit["check_id"]
-        if audit is not None and audit["total"]["value"] is not None
-        else "no accuracy assessment",
+        "audit_id": audit["check_id"] if audit is not None and audit["total"]["value"] is not None else NOT_AUDITED,
         "counts": {
             "damaged": shown.n["confirmed"] + shown.n["flagged"],
             "not_flagged": shown.n["not_flagged"],

@@ -213,9 +213,9 @@ def which_words(facts: Facts) -> str:
     """
     method, origin = catalog.title(str(facts["method"])), chosen.origin_words(str(facts["threshold_origin"]))
     audit = f"accuracy assessment {facts['audit_id']}"
-    if facts["audit_id"] == "no accuracy assessment":
+    if facts["audit_id"] == chosen.NOT_AUDITED:
         by_audit = str(facts["threshold_origin"]).startswith(f"{chosen.AUDIT}:")
-        audit = "which estimates nothing any more: no accuracy assessment" if by_audit else "no accuracy assessment"
+        audit = f"{'which estimates nothing any more: ' if by_audit else ''}{chosen.NOT_AUDITED}"
     return f"Run {facts['run_id']} ({method}), threshold {float(facts['threshold']):.4g} ({origin}), {audit}."
 
 

@@ -15,6 +15,7 @@ from pu_geo.store.store import now, transaction
 
 OWN, PERSON = "run", "person"
 START, TOP, AUDIT = "start", "top", "audit"
+NOT_AUDITED = "no accuracy assessment"  # what stands in place of its id
 """Origins of a threshold: the run itself, a person, "start:<k>" (the run's, which flags k buildings to start from),
 "top:<k>" (a person
 who wanted k buildings flagged), "audit:<id of the check>"."""

@@ -11,10 +11,10 @@ from typing import Any, Literal
 from pu_geo.errors import ProjectError
 from pu_geo.records import RunFacts
 from pu_geo.store import choices, runs, store
-from pu_geo.store.choices import AUDIT, PERSON, START, TOP, WORDS, Threshold, of_start, origin_words
+from pu_geo.store.choices import AUDIT, NOT_AUDITED, PERSON, START, TOP, WORDS, Threshold, of_start, origin_words
 from pu_geo.store.layout import Layout
 
-__all__ = ["AUDIT", "PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
+__all__ = ["AUDIT", "NOT_AUDITED", "PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
 Name = Literal["explore_color", "map_color", "cell_m", "formats", "profiles"]
 USUAL: Mapping[Name, Any] = {
     "explore_color": "label", "map_color": "category", "cell_m": 500, "formats": ["geojson", "gpkg", "csv"], "profiles": [],

@@ -175,7 +175,7 @@ def _draw_version(layout: Layout, version: Mapping[str, Any]) -> None:
             run=frame.plain(version["run"]),
             threshold=version["threshold"],
             basis=f" ({frame.plain(choices.basis_words(origin))})",
-            audit=texts.NOT_AUDITED.lower() if version["audit_id"] == "no accuracy assessment" else texts.AUDITED,
+            audit=texts.NOT_AUDITED.lower() if version["audit_id"] == choices.NOT_AUDITED else texts.AUDITED,
         )
         counts = texts.VERSION_COUNTS.format(
             confirmed=version["confirmed"],
