@@ -122,8 +122,7 @@ class MethodCard:
             each.
         estimator: name of its class in `methods.estimators`.
         min_views: views of each chip that it needs at least where features are cached.
-        seconds, seconds_per_1000: what its preset `quick` takes on two processor cores, and a thousand chips more of it, see
-            `benchmarks/outcomes`.
+        seconds_per_1000: what a thousand chips take in its preset `quick` on two processor cores, see `benchmarks/outcomes`.
         uses_place: whether its settings have `neighbors`: scores of neighboring buildings may count, see `analysis.place`.
     """
 
@@ -145,6 +144,5 @@ class MethodCard:
     several_types: bool = False
     takes_layers: bool = False
     min_views: int = 1
-    seconds: float = 2.0
     seconds_per_1000: float = 0.2
     uses_place: bool = False

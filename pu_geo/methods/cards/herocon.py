@@ -82,7 +82,6 @@ CARD = MethodCard(
     },
     entry="pu_geo.methods.herocon:fit",
     estimator="HeroCon",
-    seconds=2.0,
     seconds_per_1000=0.6,
     group="types",
     uses_types=True,

@@ -98,7 +98,6 @@ CARD = MethodCard(
     presets={"quick": {}, "standard": {**STANDARD, "epochs": 200, "max_steps": 3000, "lr": 1e-4, "embedding_dim": 128}},
     entry="pu_geo.methods.ncl.ncl:fit",
     estimator="NCL",
-    seconds=3.0,
     seconds_per_1000=1.1,
     min_views=2,
     group="types",

@@ -85,7 +85,6 @@ CARD = MethodCard(
     },
     entry="pu_geo.methods.pucl:fit",
     estimator="PUCL",
-    seconds=1.0,
     seconds_per_1000=4.0,
     min_views=2,
 )
