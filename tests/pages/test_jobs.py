@@ -26,6 +26,19 @@ def test_the_card_of_a_training_that_waits_names_the_one_that_works_and_its_proj
     assert {f"pause-{waits.name}", f"cancel-{waits.name}"} <= {button.key for button in app.button}
 
 
+def test_train_follows_what_still_loads_and_has_its_chips_once_that_ended(project: Layout) -> None:
+    loads = logged_job(project, "chip")
+    lock = jobs.take_lock(loads)
+    app = show("train", project)
+    assert "There are no chips yet" in words(app)
+    assert f"cancel-{loads.name}" in {button.key for button in app.button}, "its progress is here"
+    with_chips(project)
+    events.append(loads, "done", {"result": {}})
+    os.close(lock)
+    app.run()
+    assert "There are no chips yet" not in words(app)
+
+
 @pytest.fixture
 def chipped(project: Layout) -> Layout:
     with store.connect(project) as db, store.transaction(db):

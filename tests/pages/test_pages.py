@@ -182,10 +182,10 @@ def test_train_tells_how_long_a_preset_took_on_this_machine(finished: Layout) ->
 def test_a_check_that_a_colleague_never_left_is_ended_for_everyone_and_another_can_start(finished: Layout) -> None:
     check = random_audits.begin_stop_check(finished, "bob")
     app = show("annotate", finished, analyst_name="ann")
-    assert "0 checked, 0 damaged" in words(app)
+    assert "0 answered, 0 damaged" in words(app)
     hand_out(finished, check, ["b5"], "bob")
     app = press(app, "check-leave")
-    assert "0 checked, 0 damaged" not in words(app)
+    assert "0 answered, 0 damaged" not in words(app)
     shown = {one.key for one in app.button}
     assert {"check-resume", "check-end"} <= shown
     app = press(app, "check-end")
