@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,8 @@ from pu_geo.store.layout import SUFFIX, home
 
 ROOTS_VARIABLE = "PU_GEO_ROOTS"
 MEDIA = ("/media", "/mnt", "/run/media", "/Volumes")
-MOST_SHOWN = 60
+MOST_SHOWN, MOST_BELOW = 60, 600
+_LEVELS_BELOW = 2
 _HOME, _PROJECTS, _HERE = "Home", "Projects", "Working folder"
 Kind = Literal["scenes", "vectors", "projects", "folders", "federation"]
 PICTURES = ("tif", "tiff", "png", "jpg", "jpeg")
@@ -42,7 +44,7 @@ class Listing:
 
     Attributes:
         way: from the root down to the folder itself.
-        folders, files: at most `MOST_SHOWN` of each, in the order in which people count: b2 before b10.
+        folders, files: the first ones, in the order in which people count: b2 before b10.
         n_folders, n_files: how many there are that fit the filter.
         problem: why nothing can be shown; "" where it can.
     """
@@ -56,7 +58,7 @@ class Listing:
 
 
 def roots() -> list[Place]:
-    """Return the folders below which files may be picked: $PU_GEO_ROOTS, home, that of projects, the working one, and media.
+    """Return the folders below which files may be picked: $PU_GEO_ROOTS, home, that of projects, the working one, and drives.
 
     One that is not there, is the same as an earlier one, or has nothing to show is left out; so is "/" where nobody named it
     in $PU_GEO_ROOTS: as working folder, or as home of a container, it would show the whole machine.
@@ -64,7 +66,9 @@ def roots() -> list[Place]:
     more = [Path(part).expanduser() for part in os.environ.get(ROOTS_VARIABLE, "").split(os.pathsep) if part.strip()]
     named = [Place(_name(path), path) for path in more]
     usual = [Place(_HOME, Path.home()), Place(_PROJECTS, home()), Place(_HERE, Path.cwd())]
-    usual += [Place(path, Path(path)) for path in MEDIA if _holds_anything(path)]
+    usual += [
+        Place(str(path), path) for media in MEDIA for path in (*_drives(Path(media)), Path(media)) if _holds_anything(path)
+    ]
     found: dict[Path, Place] = {}
     for place in [*named, *usual]:
         real = _resolved(place.path)
@@ -74,7 +78,12 @@ def roots() -> list[Place]:
     return list(found.values())
 
 
-def _holds_anything(path: str) -> bool:
+def _drives(media: Path) -> list[Path]:
+    """Return what is mounted in a folder of media, or in the folder of a user there."""
+    return sorted(path for depth in ("*", "*/*") for path in media.glob(depth) if path.is_mount())
+
+
+def _holds_anything(path: Path) -> bool:
     try:
         with os.scandir(path) as entries:
             return any(not entry.name.startswith(".") for entry in entries)
@@ -109,7 +118,8 @@ def allowed(path: Path, below: Sequence[Place] = ()) -> Path:
     if _root_of(real, below or roots()) is None:
         raise PuGeoError(
             f"{path.name or path} is outside the folders that can be browsed.",
-            f"Write its whole path into the field, or add its folder to {ROOTS_VARIABLE} before PU-Geo starts.",
+            f"Paste the path of a file into the field of its screen. Or allow the folder when you start PU-Geo: "
+            f"{ROOTS_VARIABLE}={real} pu-geo app.",
             kind="outside",
         )
     return real
@@ -122,17 +132,34 @@ def _root_of(real: Path, below: Sequence[Place]) -> Place | None:
     return max(open_ones, key=lambda root: len(root.path.parts), default=None)
 
 
+def _memory(kind: Kind) -> Path:
+    """Return the file that keeps where somebody was last; projects are kept elsewhere than imagery."""
+    return home() / f"last-folder-{'of-projects' if kind == 'projects' else 'of-files'}.txt"
+
+
+def remember(kind: Kind, folder: Path) -> None:
+    """Keep a folder as the one that pickers of its kind open with, also after a restart, where home can be written to."""
+    with suppress(OSError, ValueError):
+        _memory(kind).write_text(str(folder), encoding="utf-8")
+
+
 def first_folder(kind: Kind) -> Path:
-    """Return the folder that the picker opens with: for projects where new ones are kept, else the first root."""
+    """Return the folder that the picker opens with: where somebody was last, else for projects where new ones are kept, else
+    the first root.
+    """
+    with suppress(OSError, ValueError, PuGeoError):
+        if (last := allowed(Path(_memory(kind).read_text(encoding="utf-8")))).is_dir():
+            return last
     known = [root.path for root in roots() if kind != "projects" or root.name == _PROJECTS]
     return known[0] if known else Path.cwd()
 
 
-def browse(folder: Path, kind: Kind, *, filter: str = "") -> Listing:
+def browse(folder: Path, kind: Kind, *, filter: str = "", most: int | None = None) -> Listing:
     """List a folder below one of the roots; what is hidden, and what leads out of the roots, is not listed.
 
     Args:
         filter: part of the names to show, in any case; all if empty.
+        most: how many folders, and how many files, to list; `MOST_SHOWN` if None.
 
     Raises:
         PuGeoError: as `allowed`.
@@ -149,7 +176,29 @@ def browse(folder: Path, kind: Kind, *, filter: str = "") -> Listing:
     except OSError as error:
         return Listing(way, problem=f"{_name(real)} cannot be read: {error.strerror or error}.")
     folders, files = _sorted_out(fitting, kind, known)
-    return Listing(way, folders[:MOST_SHOWN], files[:MOST_SHOWN], len(folders), len(files))
+    most = MOST_SHOWN if most is None else most
+    return Listing(way, folders[:most], files[:most], len(folders), len(files))
+
+
+def below(folder: Path, kind: Kind, *, filter: str = "") -> list[Place]:
+    """Return what can be picked in a folder and two levels of folders below it.
+
+    Args:
+        filter: part of the names of the files, in any case; all if empty.
+
+    Raises:
+        PuGeoError: as `allowed`, and if there are more than `MOST_BELOW` files or folders.
+    """
+    files, folders = list[Place](), [folder]
+    for level in range(_LEVELS_BELOW + 1):
+        files += [file for one in folders for file in browse(one, kind, filter=filter, most=MOST_BELOW + 1).files]
+        if level < _LEVELS_BELOW:
+            folders = [place.path for one in folders for place in browse(one, kind, most=MOST_BELOW + 1).folders]
+        if max(len(files), len(folders)) > MOST_BELOW:
+            raise PuGeoError(
+                f"The folders below {_name(folder)} hold more than {MOST_BELOW} files or folders.", "Go into one of them."
+            )
+    return files
 
 
 def _fitting(entries: Iterator[os.DirEntry[str]], wanted: str) -> Iterator[os.DirEntry[str]]:

@@ -6,14 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
-from pu_geo.geo.vector.sites import sites_under
+from pu_geo.geo.vector.sites import area_px, sites_under
 from pu_geo.records import Grid, Scene
 from pu_geo.store import alignment, contents, freshness, store
 from pu_geo.store.alignment import Alignment
@@ -36,12 +38,15 @@ MISALIGNMENT = "Pre/post misalignment (median / 95th percentile)"
 
 @dataclass(frozen=True)
 class PairIssue:
-    """One thing to know about a pair: heading, figure, what to do about it ("" if it is fine), and what it means."""
+    """One thing to know about a pair: heading, figure, what to do about it ("" if it is fine), what it means, and the screen
+    where it is done, if that is another one.
+    """
 
     name: str
     value: str
     worry: str = ""
     words: str = ""
+    screen: str = ""
 
 
 _NO_PLACE = PairIssue(
@@ -58,11 +63,13 @@ class Pair:
         checks: figures and worries; none without a post scene.
         shift: what alignment does to the pre scenes, in words; "" where it is not known, or not any more.
         stale: why the newest chips should be cut again; "" if there are none or they are up to date.
+        bare: ids of the post scenes that show no building.
     """
 
     checks: Sequence[PairIssue]
     shift: str
     stale: str
+    bare: Sequence[str] = ()
 
 
 def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
@@ -76,11 +83,13 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         pre, post = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
         if not post:
             return Pair([], "", "")
-        grid = contents.grid(db)
+        grid, version = contents.grid(db), contents.geometry_v(db)
+    bare = _bare(layout, version, tuple(post), grid)
     shifts = alignment.load(layout, ids, scenes) if pre and ids else None
     found = [
         *([_cover(share, chips)] if pre and share is not None else []),
         _pixels(pre, post),
+        *([_bare_words(bare, len(post))] if bare and ids else []),
         *_doubts(scenes, layout.quicklooks),
         _dates(pre, post),
         *_exchanged(pre, post),
@@ -88,32 +97,63 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         *([] if shifts is None else _shifts(shifts)),
         *([] if chips is None else _hidden_parts(chips)),
     ]
-    return Pair(found, "" if shifts is None else _shift_words(shifts), freshness.of_chips(layout).words)
+    return Pair(found, "" if shifts is None else _shift_words(shifts), freshness.of_chips(layout).words, bare)
 
 
 Step = Literal["scenes", "footprints", "align", "chips", "done"]
 
 
 def next_step(layout: Layout, pair: Pair, chips: Mapping[str, Any] | None) -> Step:
-    """Return what the Imagery screen needs next; "chips" also where the newest ones are out of date."""
+    """Return what the Imagery screen needs next: footprints until each post scene has some, or chips are cut without them;
+    "chips" also where the newest ones are out of date.
+    """
     with store.connect(layout) as db:
         roles, n_buildings = {scene.role for scene in contents.scenes(db)}, contents.count_footprints(db)
     if "post" not in roles:
         return "scenes"
-    if not n_buildings:
+    if not n_buildings or (chips is None and pair.bare):
         return "footprints"
     if chips is None and "pre" in roles and not pair.shift:
         return "align"
     return "chips" if chips is None or pair.stale else "done"
 
 
+@lru_cache(maxsize=16)
+def _bare(layout: Layout, version: str, post: tuple[Scene, ...], grid: Grid) -> tuple[str, ...]:
+    """Return ids of the post scenes in which no building has its middle; `version` changes with the footprints."""
+    with store.connect(layout) as db:
+        px = contents.centers_px(db, contents.building_ids(db))
+
+    def is_bare(scene: Scene) -> bool:
+        area = area_px([scene], grid)
+        west, north, east, south = area.bounds  # few of many buildings lie in it
+        near = px[(px >= (west, north)).all(axis=1) & (px <= (east, south)).all(axis=1)]
+        return not shapely.contains_xy(area, near).any()
+
+    return tuple(scene.scene_id for scene in post if is_bare(scene))
+
+
+def _bare_words(bare: Sequence[str], n: int) -> PairIssue:
+    worry = f"Add footprints for {listed(bare)}, or nothing is mapped there."
+    return PairIssue("Scenes without buildings", f"{len(bare)} of {n}", worry)
+
+
+def _kinds(chips: Mapping[str, Any]) -> list[PairIssue]:
+    """Return which post scenes are of which kind, where there are several."""
+    kinds: dict[int, set[str]] = {}
+    for kind, scene in zip(chips.get("sensor_group") or (), chips.get("post_scene") or (), strict=False):
+        kinds.setdefault(kind, set()).update([scene] if scene else [])
+    if len(kinds) < 2:
+        return []
+    names = "; ".join(f"({kind + 1}) {listed(sorted(kinds[kind]))}" for kind in sorted(kinds))
+    worry = f"Scores do not carry over between them. Mark damaged buildings in each; one without labels is not assessed: {names}."
+    return [PairIssue("Kinds of scenes", str(len(kinds)), worry, screen="annotate")]
+
+
 def _hidden_parts(chips: Mapping[str, Any]) -> list[PairIssue]:
     parts = assessability.hidden_parts(chips, "post")
-    groups = chips.get("sensor_group") or [0]
-    worry = "Scores do not carry over between them. Mark damaged buildings in each; a kind without labels is not assessed."
-    kinds = [PairIssue("Kinds of scenes", str(max(groups) + 1), worry)] if max(groups) > 0 else []
     return [
-        *kinds,
+        *_kinds(chips),
         _hidden(parts[:, :2].sum(axis=1), "No data", "where no post scene has data"),
         _hidden(parts[:, 2], "Clouds", "where clouds lie over it"),
     ]

@@ -117,6 +117,12 @@ def press(
     (st if place is None else place).button(label, on_click=does(act, once=once), **look)
 
 
+def own(name: str) -> str:
+    """Return the key of a field that belongs to the open project: what is written there is not in another one's."""
+    layout = current()
+    return f"{name}-{projects.token_of(layout)}" if layout else name
+
+
 def digest(names: Iterable[str]) -> str:
     """Return a short text that stands for some names in their order, for the key of what acts on them."""
     return hashlib.sha256("\n".join(names).encode(errors="surrogateescape")).hexdigest()[:12]

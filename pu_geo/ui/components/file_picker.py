@@ -1,7 +1,7 @@
 """Pick files and folders of the machine that PU-Geo runs on; see `lifecycle.browsing`.
 
-A dialog that a button opens. What was picked goes to a function, which most often writes it into a text field: a typed path
-and a picked one take the same way from there.
+A dialog that a button opens. What was picked goes to a function, which starts what it was picked for, or writes it into a
+text field.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import streamlit as st
 from pu_geo.errors import PuGeoError
 from pu_geo.lifecycle import browsing
 from pu_geo.lifecycle.browsing import Kind, Listing, Place
+from pu_geo.scenes import preparation
 from pu_geo.ui import frame
 from pu_geo.ui.project import texts
 
@@ -32,13 +33,15 @@ div:has(> .st-key-picker-list) { flex-basis: clamp(10rem, calc(100vh - 25.5rem),
 
 @dataclass(frozen=True)
 class _Picker:
-    """One use of the dialog. `pick` takes the paths, one where not `several`."""
+    """One use of the dialog, see `browse_button`."""
 
     key: str
     title: str
     kind: Kind
-    pick: Callable[[list[str]], object]
+    pick: Callable[..., object]
     several: bool
+    by_date: bool
+    fills: bool
 
     @property
     def chosen(self) -> list[str]:
@@ -57,11 +60,12 @@ class _Picker:
     def go(self, folder: Path) -> None:
         """Show another folder; the next picker opens with it, too. Projects are kept elsewhere than imagery."""
         st.session_state[f"{_FOLDER}-{self.kind == 'projects'}"] = str(folder)
+        browsing.remember(self.kind, folder)
 
 
 def browse_button(
-    key: str, title: str, kind: Kind, pick: Callable[[list[str]], object], *,
-    several: bool = False, label: str = texts.BROWSE, is_main: bool = False, disabled: bool = False,
+    key: str, title: str, kind: Kind, pick: Callable[..., object], *, several: bool = False, by_date: bool = False,
+    fills: bool = False, label: str = texts.BROWSE, is_main: bool = False, disabled: bool = False,
 ) -> None:  # fmt: skip
     """Draw a button that opens the dialog.
 
@@ -69,11 +73,14 @@ def browse_button(
         key: of this picker on its page.
         title: of the dialog, and what the button is called for screen readers.
         kind: what can be picked: "scenes", "vectors", "projects", or "folders" of any content.
-        pick: is called with the paths that were picked, before the page is drawn anew.
+        pick: is called with the list of paths that were picked, one where not `several`, before the page is drawn anew.
         several: whether more than one may be picked, in several folders.
+        by_date: of several scenes, whether the dialog tells those of before the event from those of after it, by their names
+            or by asking. `pick` gets two lists then, pre and post.
+        fills: whether `pick` of several only fills a field.
         is_main: whether it is the main button of its screen.
     """
-    picker = _Picker(key, title, kind, pick, several)
+    picker = _Picker(key, title, kind, pick, several, by_date, fills)
     frame.press(
         label,
         lambda: _open(picker),
@@ -120,10 +127,10 @@ def _go(picker: _Picker, folder: Path) -> None:
     st.session_state[f"{picker.key}-filter"] = ""
 
 
-def _picked(picker: _Picker, paths: list[str]) -> None:
-    found = browsing.picked(paths, picker.kind)
+def _picked(picker: _Picker, *paths: list[str]) -> None:
+    found = [browsing.picked(some, picker.kind) for some in paths]
     _close()
-    picker.pick(found)
+    picker.pick(*found)
 
 
 def _draw(picker: _Picker) -> None:
@@ -148,13 +155,25 @@ def _draw(picker: _Picker) -> None:
 
 
 def _listing(picker: _Picker) -> Listing:
-    """List the folder where the picker is; the first root where that one is gone."""
-    wanted = str(st.session_state.get(f"{picker.key}-filter") or "")
+    """List the folder where the picker is, or what a typed path names; the first root where that folder is gone."""
     try:
-        return browsing.browse(picker.listed, picker.kind, filter=wanted)
+        if (typed := Path(_filter(picker)).expanduser()).is_absolute():
+            folder = typed if typed.is_dir() else typed.parent
+            found = browsing.browse(folder, picker.kind, filter="" if folder == typed else typed.name)
+            picker.go(found.way[-1].path)
+            return found
+    except PuGeoError as error:
+        here = picker.listed
+        return Listing([Place(here.name, here)], problem=f"{error.problem} {error.hint}")
+    try:
+        return browsing.browse(picker.listed, picker.kind, filter=_filter(picker))
     except PuGeoError:
-        picker.go(browsing.first_folder(picker.kind))
-        return browsing.browse(picker.listed, picker.kind, filter=wanted)
+        picker.go(browsing.roots()[0].path)
+        return browsing.browse(picker.listed, picker.kind, filter=_filter(picker))
+
+
+def _filter(picker: _Picker) -> str:
+    return str(st.session_state.get(f"{picker.key}-filter") or "").strip()
 
 
 def _ways(picker: _Picker, listing: Listing) -> None:
@@ -239,22 +258,66 @@ def _foot(picker: _Picker, listing: Listing) -> None:
                     lambda: _picked(picker, [str(listing.way[-1].path)]),
                     key=f"{picker.key}-use",
                     type="primary",
+                    disabled=bool(listing.problem),
                 )
         return
-    names = ["/".join(Path(path).parts[-2:]) for path in picker.chosen]
+    names = [_name(path) for path in picker.chosen]
     st.caption(frame.plain(texts.chosen(names)) if names else texts.FORMATS[picker.kind])
+    lists = _by_date(picker) if picker.by_date and names else [list(picker.chosen)]
     with st.container(horizontal=True):
         frame.press(
-            texts.add_files(len(picker.chosen)),
-            lambda: _picked(picker, list(picker.chosen)),
+            texts.add_files(len(names), fills=picker.fills),
+            lambda: _picked(picker, *lists),
             key=f"{picker.key}-add",
             type="primary",
-            disabled=not picker.chosen,
+            disabled=not names or sum(map(len, lists)) < len(names),
         )
         if listing.files:
             st.button(
                 texts.SELECT_ALL.format(n=len(listing.files)), key=f"{picker.key}-all",
                 on_click=partial(_choose_all, picker, listing.files),
             )  # fmt: skip
+        if listing.folders:
+            frame.press(texts.SELECT_BELOW, lambda: _choose_below(picker), key=f"{picker.key}-below")
         if picker.chosen:
             st.button(texts.CLEAR, key=f"{picker.key}-clear", on_click=partial(_choose_all, picker, []))
+
+
+def _name(path: str) -> str:
+    """Return the name of a file with its folder, which tells files of one name from each other."""
+    return "/".join(Path(path).parts[-2:])
+
+
+def _choose_below(picker: _Picker) -> None:
+    """Choose the files of this folder and of those below it as well, those that fit the filter."""
+    wanted = _filter(picker)
+    filter = "" if Path(wanted).expanduser().is_absolute() else wanted
+    _choose_all(picker, browsing.below(picker.listed, picker.kind, filter=filter))
+
+
+def _by_date(picker: _Picker) -> list[list[str]]:
+    """Draw which chosen scenes are of before and which of after the event, and return them; those that neither a name nor a
+    person tells are in neither list.
+    """
+    guess = {path: preparation.role_by_name(path) for path in picker.chosen}
+    keys = {path: f"{picker.key}-date-{frame.digest([path])}" for path in guess}
+    untold = [path for path in guess if guess[path] is None]
+    role = {path: st.session_state.get(keys[path], guess[path]) for path in guess}
+    lists = [[path for path in role if role[path] == one] for one in texts.DATES]
+    n_open = len(role) - sum(map(len, lists))
+    with st.expander(
+        texts.by_names(*map(len, lists), n_open, is_guess=role == guess), expanded=bool(untold), key=f"{picker.key}-dates"
+    ):
+        if n_open > 1:
+            with st.container(horizontal=True):
+                for one, words in texts.DATES.items():
+                    act = partial(st.session_state.update, {keys[path]: one for path in role if role[path] is None})
+                    st.button(texts.ALL_ARE.format(n=n_open, date=words), key=f"{picker.key}-{one}", on_click=act)
+        columns = st.columns(_FOLDER_COLUMNS)
+        for i, path in enumerate([*untold, *(path for path in guess if path not in untold)]):
+            with columns[i % _FOLDER_COLUMNS]:
+                st.radio(
+                    frame.plain(_name(path)), list(texts.DATES), format_func=texts.DATES.__getitem__, horizontal=True,
+                    index=None if guess[path] is None else list(texts.DATES).index(guess[path]), key=keys[path],
+                )  # fmt: skip
+    return lists

@@ -158,16 +158,15 @@ def next_round(layout: Layout) -> None:
     """Draw how a newer post image of the same event becomes the next round; nothing before there are buildings."""
     if not projects.summary(layout).n_buildings:
         return
-    mine = projects.token_of(layout)  # not another project's of this session
-    scenes = f"round-post-{mine}"
+    scenes = frame.own("round-post")
     with st.expander(texts.ROUND):
         st.caption(texts.ROUND_ABOUT)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             post = st.text_area(texts.ROUND_POST, key=scenes, height=68)
             file_picker.browse_button(
-                "round-scenes", texts.ROUND_POST, "scenes", file_picker.into_lines(scenes), several=True
+                "round-scenes", texts.ROUND_POST, "scenes", file_picker.into_lines(scenes), several=True, fills=True
             )
-        beside = st.text_input(texts.ROUND_FOLDER, projects.next_folder(layout), key=f"round-path-{mine}")
+        beside = st.text_input(texts.ROUND_FOLDER, projects.next_folder(layout), key=frame.own("round-path"))
         frame.button(
             texts.ROUND_START,
             lambda: frame.use(projects.begin_round(layout, beside, preparation.paths_in(post))),

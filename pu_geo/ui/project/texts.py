@@ -101,11 +101,14 @@ CHECK = "Check this project"
 # The file picker
 
 BROWSE = "Browse"
-FILTER = "Filter by name"
+FILTER = "Filter by name, or type a path"
 NO_MATCH = "Nothing here to choose."
 TOO_MANY = "{n_shown:,} of {n:,} are shown. Filter by name to see others."
 USE_FOLDER = "Use this folder"
 SELECT_ALL = "Select all {n} shown"
+SELECT_BELOW = "Select all in these folders"
+DATES = {"pre": "pre-event", "post": "post-event"}
+ALL_ARE = "All {n} are {date}"
 CLEAR = "Clear"
 FORMATS = {
     "scenes": "GeoTIFF, PNG and JPEG files are listed. Files stay where they are.",
@@ -135,13 +138,25 @@ def in_order(n: int) -> str:
     return f"{plural(n, 'check')} found nothing wrong."
 
 
-def add_files(n: int) -> str:
+def add_files(n: int, *, fills: bool = False) -> str:
     """Write what the picker's button does.
 
-    >>> add_files(0), add_files(1), add_files(3)
-    ('Add files', 'Add 1 file', 'Add 3 files')
+    >>> add_files(0), add_files(1), add_files(3, fills=True)
+    ('Add files', 'Add 1 file', 'Take 3 files')
     """
-    return f"Add {plural(n, 'file')}" if n else "Add files"
+    return f"{'Take' if fills else 'Add'} {plural(n, 'file') if n else 'files'}"
+
+
+def by_names(n_pre: int, n_post: int, n_open: int, *, is_guess: bool = True) -> str:
+    """Write how many scenes are of which date, and of how many that is not known.
+
+    >>> by_names(6, 5, 0), by_names(0, 0, 1)
+    ('6 pre-event and 5 post-event, by their names', '1 file whose name does not say: pre-event or post-event?')
+    """
+    told = f"{n_pre} pre-event and {n_post} post-event" if n_pre + n_post else ""
+    told += ", by their names" if told and is_guess else ""
+    asked = f"{plural(n_open, 'file')} whose name does not say: pre-event or post-event?" if n_open else ""
+    return " · ".join(filter(None, (told, asked)))
 
 
 def chosen(names: list[str]) -> str:
