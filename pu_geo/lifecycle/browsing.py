@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import psutil
+
 from pu_geo.errors import PuGeoError
 from pu_geo.store.layout import SUFFIX, home
 
 ROOTS_VARIABLE = "PU_GEO_ROOTS"
 MEDIA = ("/media", "/mnt", "/run/media", "/Volumes")
-MOST_SHOWN, MOST_BELOW = 60, 600
-_LEVELS_BELOW = 2
+MOST_BELOW = 600
 _HOME, _PROJECTS, _HERE = "Home", "Projects", "Working folder"
 Kind = Literal["scenes", "vectors", "projects", "folders", "federation"]
 PICTURES = ("tif", "tiff", "png", "jpg", "jpeg")
@@ -44,21 +45,18 @@ class Listing:
 
     Attributes:
         way: from the root down to the folder itself.
-        folders, files: the first ones, in the order in which people count: b2 before b10.
-        n_folders, n_files: how many there are that fit the filter.
+        folders, files: those that fit the filter, in the order in which people count: b2 before b10.
         problem: why nothing can be shown; "" where it can.
     """
 
     way: Sequence[Place]
     folders: Sequence[Place] = ()
     files: Sequence[Place] = ()
-    n_folders: int = 0
-    n_files: int = 0
     problem: str = ""
 
 
 def roots() -> list[Place]:
-    """Return the folders below which files may be picked: $PU_GEO_ROOTS, home, that of projects, the working one, and drives.
+    """Return the folders below which files may be picked: $PU_GEO_ROOTS, home, that of projects, the working one, drives.
 
     One that is not there, is the same as an earlier one, or has nothing to show is left out; so is "/" where nobody named it
     in $PU_GEO_ROOTS: as working folder, or as home of a container, it would show the whole machine.
@@ -66,9 +64,8 @@ def roots() -> list[Place]:
     more = [Path(part).expanduser() for part in os.environ.get(ROOTS_VARIABLE, "").split(os.pathsep) if part.strip()]
     named = [Place(_name(path), path) for path in more]
     usual = [Place(_HOME, Path.home()), Place(_PROJECTS, home()), Place(_HERE, Path.cwd())]
-    usual += [
-        Place(str(path), path) for media in MEDIA for path in (*_drives(Path(media)), Path(media)) if _holds_anything(path)
-    ]
+    drives = sorted(one.mountpoint for one in psutil.disk_partitions(all=True) if one.mountpoint.startswith(MEDIA))
+    usual += [Place(path, Path(path)) for path in (*drives, *MEDIA) if _holds_anything(path)]
     found: dict[Path, Place] = {}
     for place in [*named, *usual]:
         real = _resolved(place.path)
@@ -78,12 +75,7 @@ def roots() -> list[Place]:
     return list(found.values())
 
 
-def _drives(media: Path) -> list[Path]:
-    """Return what is mounted in a folder of media, or in the folder of a user there."""
-    return sorted(path for depth in ("*", "*/*") for path in media.glob(depth) if path.is_mount())
-
-
-def _holds_anything(path: Path) -> bool:
+def _holds_anything(path: str) -> bool:
     try:
         with os.scandir(path) as entries:
             return any(not entry.name.startswith(".") for entry in entries)
@@ -154,12 +146,11 @@ def first_folder(kind: Kind) -> Path:
     return known[0] if known else Path.cwd()
 
 
-def browse(folder: Path, kind: Kind, *, filter: str = "", most: int | None = None) -> Listing:
+def browse(folder: Path, kind: Kind, *, filter: str = "") -> Listing:
     """List a folder below one of the roots; what is hidden, and what leads out of the roots, is not listed.
 
     Args:
         filter: part of the names to show, in any case; all if empty.
-        most: how many folders, and how many files, to list; `MOST_SHOWN` if None.
 
     Raises:
         PuGeoError: as `allowed`.
@@ -175,29 +166,25 @@ def browse(folder: Path, kind: Kind, *, filter: str = "", most: int | None = Non
             fitting = list(_fitting(entries, filter.strip().lower()))
     except OSError as error:
         return Listing(way, problem=f"{_name(real)} cannot be read: {error.strerror or error}.")
-    folders, files = _sorted_out(fitting, kind, known)
-    most = MOST_SHOWN if most is None else most
-    return Listing(way, folders[:most], files[:most], len(folders), len(files))
+    return Listing(way, *_sorted_out(fitting, kind, known))
 
 
 def below(folder: Path, kind: Kind, *, filter: str = "") -> list[Place]:
-    """Return what can be picked in a folder and two levels of folders below it.
+    """Return what can be picked in a folder and all folders below it.
 
     Args:
         filter: part of the names of the files, in any case; all if empty.
 
     Raises:
-        PuGeoError: as `allowed`, and if there are more than `MOST_BELOW` files or folders.
+        PuGeoError: as `allowed`, and if there are more than `MOST_BELOW` folders.
     """
     files, folders = list[Place](), [folder]
-    for level in range(_LEVELS_BELOW + 1):
-        files += [file for one in folders for file in browse(one, kind, filter=filter, most=MOST_BELOW + 1).files]
-        if level < _LEVELS_BELOW:
-            folders = [place.path for one in folders for place in browse(one, kind, most=MOST_BELOW + 1).folders]
-        if max(len(files), len(folders)) > MOST_BELOW:
-            raise PuGeoError(
-                f"The folders below {_name(folder)} hold more than {MOST_BELOW} files or folders.", "Go into one of them."
-            )
+    for one in folders:  # they become more meanwhile
+        found = browse(one, kind)
+        files += [file for file in found.files if filter.lower() in file.name.lower()]
+        folders += [each.path for each in found.folders]
+        if len(folders) > MOST_BELOW:
+            raise PuGeoError(f"There are more than {MOST_BELOW} folders below {_name(folder)}.", "Go into one of them.")
     return files
 
 

@@ -167,7 +167,7 @@ class AddFootprints(Action):
 
     Returns:
         {"files": the account of each, {"file", "n_in", "kept", "repaired", "dropped", "dropped_by", "added", "notes"};
-        "n_in", "kept", "repaired", "dropped", "added": the sums over all files}
+        "added": buildings in all}
     """
 
     task = Task("pu_geo.scenes.footprints_job:add_footprints", "Adding footprints", panel="footprints", is_exclusive=True)

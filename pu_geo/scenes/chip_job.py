@@ -235,14 +235,14 @@ def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px
 
 
 def _pre_shift(
-    job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid, windows: NDArray[np.float64], is_aligned_first: bool
+    job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid, windows: NDArray[np.float64], is_wanted: bool
 ) -> NDArray[np.float64] | None:  # fmt: skip
     """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if the scenes were never aligned.
 
     They are aligned now where that is wanted. An alignment that scenes or footprints came after is made anew.
     """
     found = alignment.load(job.layout, table.building_ids, scenes)
-    if is_aligned_first or (found is None and alignment.path_of(job.layout).is_file()):
+    if is_wanted or (found is None and alignment.path_of(job.layout).is_file()):
         align_dates(Part(job, 0.0, 0.15))
         found = alignment.load(job.layout, table.building_ids, scenes)
     if found is None:

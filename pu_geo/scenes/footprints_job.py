@@ -22,7 +22,6 @@ from pu_geo.store import aoi, contents, import_log, store
 from pu_geo.store.job import Job, Part
 from pu_geo.wording import plural
 
-_COUNTS = ("n_in", "kept", "repaired", "dropped", "added")
 GRID = "grid"  # source of the cells of a grid, which are no outlines: a house may well be as large as a cell
 
 
@@ -33,7 +32,7 @@ def add_footprints(job: Job, *, paths: Sequence[str], crs: str | None = None) ->
         crs: "EPSG:n", for files that do not name their own coordinate system.
 
     Returns:
-        {"files": an account of each, see `store_footprints`, and the sums of its numbers}
+        {"files": an account of each, see `store_footprints`, "added": buildings in all}
 
     Raises:
         ProjectError: if there is no post scene yet.
@@ -50,7 +49,7 @@ def add_footprints(job: Job, *, paths: Sequence[str], crs: str | None = None) ->
         name = f"{file.absolute().parent.name}/{file.name}" if known[file.name] > 1 else file.name
         table = replace(table, notes=(*table.notes, *_warnings(table)))
         found.append(store_footprints(Part(job, 0.5 + 0.5 * i / len(given), 1.0), table, grid, name))
-    return {"files": found, **{name: sum(one[name] for one in found) for name in _COUNTS}}
+    return {"files": found, "added": sum(one["added"] for one in found)}
 
 
 def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, Any]:

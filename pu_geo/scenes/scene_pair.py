@@ -33,20 +33,21 @@ _FINE_M = 0.2  # finer ones show small damage even if blurred
 _SAME = 0.005  # pixel sizes that differ by less are called the same
 _MOVED_M = 0.05
 UNCHANGED = "unchanged"
+KINDS = "Kinds of scenes"
 MISALIGNMENT = "Pre/post misalignment (median / 95th percentile)"
+
+
+_LACKS = "Add footprints for {}, or nothing is mapped there."
 
 
 @dataclass(frozen=True)
 class PairIssue:
-    """One thing to know about a pair: heading, figure, what to do about it ("" if it is fine), what it means, and the screen
-    where it is done, if that is another one.
-    """
+    """One thing to know about a pair: heading, figure, what to do about it ("" if it is fine), and what it means."""
 
     name: str
     value: str
     worry: str = ""
     words: str = ""
-    screen: str = ""
 
 
 _NO_PLACE = PairIssue(
@@ -89,7 +90,10 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
     found = [
         *([_cover(share, chips)] if pre and share is not None else []),
         _pixels(pre, post),
-        *([_bare_words(bare, len(post))] if bare and ids else []),
+        *(
+            [PairIssue("Scenes without buildings", f"{len(bare)} of {len(post)}", _LACKS.format(listed(bare)))]
+            * bool(bare and ids)
+        ),
         *_doubts(scenes, layout.quicklooks),
         _dates(pre, post),
         *_exchanged(pre, post),
@@ -122,20 +126,9 @@ def next_step(layout: Layout, pair: Pair, chips: Mapping[str, Any] | None) -> St
 def _bare(layout: Layout, version: str, post: tuple[Scene, ...], grid: Grid) -> tuple[str, ...]:
     """Return ids of the post scenes in which no building has its middle; `version` changes with the footprints."""
     with store.connect(layout) as db:
-        px = contents.centers_px(db, contents.building_ids(db))
-
-    def is_bare(scene: Scene) -> bool:
-        area = area_px([scene], grid)
-        west, north, east, south = area.bounds  # few of many buildings lie in it
-        near = px[(px >= (west, north)).all(axis=1) & (px <= (east, south)).all(axis=1)]
-        return not shapely.contains_xy(area, near).any()
-
-    return tuple(scene.scene_id for scene in post if is_bare(scene))
-
-
-def _bare_words(bare: Sequence[str], n: int) -> PairIssue:
-    worry = f"Add footprints for {listed(bare)}, or nothing is mapped there."
-    return PairIssue("Scenes without buildings", f"{len(bare)} of {n}", worry)
+        places = shapely.points(contents.centers_px(db, contents.building_ids(db)))
+    shown, _ = shapely.STRtree(places).query([area_px([scene], grid) for scene in post], "contains")
+    return tuple(scene.scene_id for i, scene in enumerate(post) if i not in shown)
 
 
 def _kinds(chips: Mapping[str, Any]) -> list[PairIssue]:
@@ -145,9 +138,9 @@ def _kinds(chips: Mapping[str, Any]) -> list[PairIssue]:
         kinds.setdefault(kind, set()).update([scene] if scene else [])
     if len(kinds) < 2:
         return []
-    names = "; ".join(f"({kind + 1}) {listed(sorted(kinds[kind]))}" for kind in sorted(kinds))
-    worry = f"Scores do not carry over between them. Mark damaged buildings in each; one without labels is not assessed: {names}."
-    return [PairIssue("Kinds of scenes", str(len(kinds)), worry, screen="annotate")]
+    names = "; ".join(f"({i + 1}) {listed(sorted(kinds[kind]))}" for i, kind in enumerate(sorted(kinds)))
+    worry = f"Scores do not carry over between them. Mark damaged buildings in each, or it is not assessed: {names}."
+    return [PairIssue(KINDS, str(len(kinds)), worry)]
 
 
 def _hidden_parts(chips: Mapping[str, Any]) -> list[PairIssue]:

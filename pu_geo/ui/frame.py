@@ -321,7 +321,7 @@ def _draw_project(summary: projects.Summary | None) -> None:
             )
         link("project", texts.MANAGE_PROJECTS)
     if summary is not None:
-        st.caption(texts.counts(summary.n_buildings, summary.units.several, summary.n_positive))
+        st.caption(f"{summary.n_buildings:,} {summary.units.several}")  # no count that clicks change: they redraw no sidebar
 
 
 def _draw_steps(pages: Mapping[str, StreamlitPage], summary: projects.Summary | None) -> None:

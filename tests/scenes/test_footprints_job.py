@@ -69,7 +69,9 @@ def test_a_grid_is_added_once_however_often_it_is_asked_for(job: Job, tmp_path: 
     assert stored(job)[0] == "10mN400001E49999"
     assert {*store.call(job.layout, contents.footprint_sources)} == {"grid"}
     # a house as large as a cell is no copy of the cell
-    assert add_footprints(job, paths=[write(tmp_path / "h.gpkg", [shapely.box(500_000, 4e6, 500_010, 4e6 + 10)])])["added"] == 1
+    assert (
+        add_footprints(job, paths=[write(tmp_path / "h.gpkg", [shapely.box(500_000, 4e6, 500_010, 4e6 + 10)])])["added"] == 1
+    )
     with pytest.raises(ProjectError):
         add_grid(job_of(store.create(tmp_path / "empty.pugeo", "E")), size_m=20.0)
     cells = stored(job)[:160]
@@ -82,7 +84,9 @@ def test_a_grid_is_added_once_however_often_it_is_asked_for(job: Job, tmp_path: 
 def test_a_house_that_comes_in_two_files_counts_once(job: Job, tmp_path: Path) -> None:
     add_footprints(job, paths=[write(tmp_path / "osm.gpkg", houses([500_000 + 20 * i for i in range(6)]), "osm")])
     # the same six 1 m east, and two more
-    counts = add_footprints(job, paths=[write(tmp_path / "ms.gpkg", houses([500_001 + 20 * i for i in range(8)]), "ms")])["files"][0]
+    counts = add_footprints(job, paths=[write(tmp_path / "ms.gpkg", houses([500_001 + 20 * i for i in range(8)]), "ms")])[
+        "files"
+    ][0]
     assert (counts["n_in"], counts["kept"], counts["dropped_by"], counts["added"]) == (8, 2, {"duplicates": 6}, 2)
     assert any(note.startswith("6 footprint(s) are buildings that are in the project already") for note in counts["notes"])
     assert stored(job) == [*(f"osm{i}" for i in range(6)), "ms6", "ms7"]
@@ -101,7 +105,7 @@ def test_files_of_one_name_are_added_together_or_not_at_all(job: Job, tmp_path: 
     assert stored(job) == []
     found = add_footprints(job, paths=paths)
     assert [one["file"] for one in found["files"]] == ["a/buildings.gpkg", "b/buildings.gpkg"]
-    assert (found["n_in"], found["added"], stored(job)) == (2, 2, ["a0", "b0"])
+    assert (found["added"], stored(job)) == (2, ["a0", "b0"])
 
 
 @pytest.mark.parametrize(("n_outside", "is_odd"), [(9, True), (1, False)])

@@ -4,7 +4,7 @@ here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from functools import partial
@@ -19,7 +19,7 @@ from pu_geo.jobs import JobView, tasks
 from pu_geo.lifecycle import projects, removing
 from pu_geo.records import Grid, Scene
 from pu_geo.scenes import features, layers, preparation, scene_files, scene_pair, sites
-from pu_geo.scenes.actions import AddAoi, AddFootprints, AddGrid, AddLayer, AddScenes, AddXbd, Align, Chip, PutInSite, Relink
+from pu_geo.scenes.actions import AddAoi, AddFootprints, AddGrid, AddLayer, AddScenes, AddXbd, Chip, PutInSite, Relink
 from pu_geo.scenes.features import FeatureSets
 from pu_geo.scenes.preparation import Outlines, Overview
 from pu_geo.scenes.scene_files import LostFiles
@@ -139,7 +139,7 @@ def scenes(layout: Layout, overview: Overview, now: Step, is_running: bool) -> N
         _watch(layout, "scenes")
         ways = {
             **({texts.HERE: lambda: _scene_table(layout, overview, is_running)} if overview.scenes else {}),
-            texts.BY_PATH: lambda: _scene_paths(layout, now, is_running),
+            texts.BY_PATH: lambda: _scene_paths(layout, overview, now, is_running),
             texts.UPLOAD: lambda: _scene_uploads(layout, is_running),
             texts.XBD: lambda: _xbd(layout, is_running),
             **({texts.LAYERS: lambda: _layers(layout, overview, is_running)} if overview.grid is not None else {}),
@@ -153,19 +153,20 @@ def _tabs(ways: Mapping[str, Callable[[], None]]) -> None:
             draw()
 
 
-def _scene_paths(layout: Layout, now: Step, is_running: bool) -> None:
-    fields = {"post_paths": "post", "pre_paths": "pre"}
-    _refill(layout, "add_scenes", fields)
-    for column, key, label, example in zip(
-        st.columns(2), fields, (texts.POST_PATHS, texts.PRE_PATHS), (texts.POST_EXAMPLE, texts.PRE_EXAMPLE), strict=True
-    ):
-        column.text_area(label, height=80, key=own(key), placeholder=example, help=texts.PATHS_HELP)
+def _scene_paths(layout: Layout, overview: Overview, now: Step, is_running: bool) -> None:
+    known = {scene.path for scene in overview.scenes}
+    fields = (
+        (own("post_paths"), texts.POST_PATHS, texts.POST_EXAMPLE),
+        (own("pre_paths"), texts.PRE_PATHS, texts.PRE_EXAMPLE),
+    )
+    for column, (key, label, example) in zip(st.columns(2), fields, strict=True):
+        _leave(key, known)
+        column.text_area(label, height=80, key=key, placeholder=example, help=texts.PATHS_HELP)
     with st.container(horizontal=True):
         is_named = bool(_field("post_paths") or _field("pre_paths"))
 
         def add() -> None:
             _start_scenes(layout, *(preparation.paths_in(_field(key)) for key in ("pre_paths", "post_paths")))
-            _empty(fields)
 
         if now != "scenes":
             _choose_scenes(layout, "more-scenes", is_running)
@@ -179,22 +180,12 @@ def _scene_paths(layout: Layout, now: Step, is_running: bool) -> None:
             )  # fmt: skip
 
 
-def _refill(layout: Layout, task: str, fields: Mapping[str, str]) -> None:
-    """Write the files of a job that was refused back into their fields, once, to be corrected.
-
-    Args:
-        fields: field -> argument of the job.
-    """
-    last = next(iter(jobs.exclusive_jobs(layout)), None)
-    if last is None or (last.task, last.state) != (task, "failed") or st.session_state.get(own("refilled")) == last.job_id:
-        return
-    st.session_state[own("refilled")] = last.job_id
-    given = {own(key): last.args[name] for key, name in fields.items()}
-    st.session_state.update({key: one if isinstance(one, str) else "\n".join(one) for key, one in given.items()})
-
-
-def _empty(fields: Iterable[str]) -> None:
-    st.session_state.update({own(key): "" for key in fields})
+def _leave(key: str, known: set[str]) -> bool:
+    """Take what was added out of a field, and return whether there was any; what was refused stays, to be corrected."""
+    lines = preparation.paths_in(str(st.session_state.get(key, "")))
+    if is_any := bool(known.intersection(lines)):
+        st.session_state[key] = "\n".join(line for line in lines if line not in known)
+    return is_any
 
 
 def _special() -> tuple[str, str, float | None]:
@@ -305,7 +296,7 @@ def _change(layout: Layout, kind: Kind, names: Sequence[str], is_running: bool) 
     with st.container(horizontal=True):
         remove_dialog.button(layout, kind, name, key=f"remove-{kind}", label=texts.REMOVE, disabled=is_running)
         file_picker.browse_button(
-            f"{kind}-new-picker", texts.OTHER_FILES[kind], "scenes", into(own(field)), several=is_several, fills=True
+            f"{kind}-new-picker", texts.OTHER_FILES[kind], "scenes", into(own(field)), several=is_several
         )
         if paths:
             remove_dialog.button(
@@ -369,7 +360,9 @@ def _layer_row(row: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _add_layer_form(layout: Layout, overview: Overview, is_running: bool) -> None:
-    _refill(layout, "add_layer", {"layer_paths": "paths", "layer_name": "name"})
+    known = {scene.path for scene in overview.layer_scenes}
+    if _leave(own("layer_paths"), known):
+        st.session_state[own("layer_name")] = ""
     left, right = st.columns(2)
     with left:
         st.text_area(
@@ -399,12 +392,7 @@ def _add_layer_form(layout: Layout, overview: Overview, is_running: bool) -> Non
         nodata.text_input(texts.LAYER_NODATA, key=own("layer_nodata"), placeholder=texts.LAYER_NODATA_EXAMPLE)
     with st.container(horizontal=True):
         file_picker.browse_button(
-            "layer-picker",
-            texts.BROWSE_LAYER,
-            "scenes",
-            file_picker.into_lines(own("layer_paths")),
-            several=True,
-            fills=True,
+            "layer-picker", texts.BROWSE_LAYER, "scenes", file_picker.into_lines(own("layer_paths")), several=True
         )
         _button(texts.ADD_LAYER, "add-layer", partial(_add_layer, layout), is_running, is_main=bool(_field("layer_paths")))
 
@@ -415,7 +403,6 @@ def _add_layer(layout: Layout) -> None:
     is_here = name in {one.name for one in store.call(layout, contents.layers)}
     when, kind = (None, None) if is_here else (_field("layer_when") or "post", _field("layer_kind") or "other")
     jobs.start(layout, AddLayer(name, paths, when=when, kind=kind, nodata=_field("layer_nodata")))  # type: ignore[arg-type]
-    _empty(("layer_paths", "layer_name"))
 
 
 # Scene files that are missing or changed
@@ -485,8 +472,8 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
             if worries:
                 st.markdown(f":orange[:material/warning:] **{texts.WORRIES.format(what=what)}**")
                 st.markdown("\n".join(f"- {worry}" for worry in worries))
-                for screen in {check.screen for check in pair.checks if check.worry and check.screen}:
-                    frame.link(screen, texts.GO[screen])
+                if any(check.name == scene_pair.KINDS for check in pair.checks):
+                    frame.link("annotate", texts.MARK_EACH)
             elif not overview.n_buildings:
                 st.markdown(f":blue[:material/info:] **{texts.NO_BUILDINGS}** {texts.NEEDS_BUILDINGS}")
             elif has_pre and not pair.shift:
@@ -635,19 +622,18 @@ def _accounts(here: Outlines) -> None:
 
 
 def _footprint_path(layout: Layout, now: Step, is_running: bool) -> None:
-    _refill(layout, "add_footprints", {"footprint_paths": "paths"})
     left, right = st.columns([3, 1])
     left.text_area(
         texts.FOOTPRINT_PATHS, key=own("footprint_paths"), placeholder=texts.FOOTPRINT_EXAMPLE, help=texts.FORMATS, height=80
     )
     right.text_input(texts.CRS_MISSING, key=own("footprint_crs"), placeholder=texts.CRS_EXAMPLE)
 
-    def add() -> None:
-        _start_footprints(layout, preparation.paths_in(_field("footprint_paths")))
-        _empty(["footprint_paths"])
-
     with st.container(horizontal=True):
-        _button(texts.ADD_FOOTPRINTS, "add-footprints", add, is_running, is_main=bool(_field("footprint_paths")))
+        _button(
+            texts.ADD_FOOTPRINTS, "add-footprints",
+            lambda: _start_footprints(layout, preparation.paths_in(_field("footprint_paths"))), is_running,
+            is_main=bool(_field("footprint_paths")),
+        )  # fmt: skip
         if now != "footprints":
             _choose_footprints(layout, "more-footprints", is_running)
 

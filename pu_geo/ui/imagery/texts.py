@@ -138,7 +138,7 @@ FITS_SO_FAR = "The pair fits so far."
 NOT_MEASURED = "Align it to measure the misalignment."
 USABLE = "The {what} is usable"
 PAIR, POST_IMAGE = "pair", "post-event image"
-GO = {"annotate": "Mark buildings on Annotate"}
+MARK_EACH = "Mark buildings on Annotate"
 
 # Footprints
 

@@ -17,11 +17,8 @@ NEW = "New project"
 NAME = "Name of the event"
 NAME_EXAMPLE = "Joplin tornado 2011"
 FOLDER = "Folder"
-FOLDER_HERE = "Saved in {folder}"
-FOLDER_LATER = "Its folder is named after it."
-CHANGE = "Change"
-AUTOMATIC = "Use the suggested folder"
-FOLDER_HELP = "A name without a folder goes into {home}."
+FOLDER_LATER = "named after the event"
+FOLDER_HELP = "Leave it empty for the folder that stands there in gray. A name alone goes into {home}."
 CREATE = "Create project"
 RECENT = "Recent projects"
 NO_RECENT = "None yet. Projects you open or create are listed here."
@@ -34,12 +31,14 @@ OPEN = "Open"
 IS_OPEN = "Open now"
 OPEN_OTHER = "Type a path"
 OPEN_BROWSE = "Browse for another project"
-MORE_RECENT = "All {n} recent projects"
 PROJECT_PATH = "Path of a .pugeo folder"
 PROJECT_PATH_EXAMPLE = "/data/joplin.pugeo"
 OPEN_PATH = "Open this path"
 SAMPLE = "Sample event"
-SAMPLE_ABOUT = "A made-up town after a tornado: 1,600 buildings, about 5 % damaged. Ready in one or two minutes."
+SAMPLE_ABOUT = (
+    "A made-up town after a tornado. Of its 1,600 buildings 86 (5.4 %) are destroyed or have major damage, 46 have minor "
+    "damage. Ready in one or two minutes."
+)
 OPEN_SAMPLE = "Open the sample event"
 
 # The open project
@@ -47,7 +46,7 @@ OPEN_SAMPLE = "Open the sample event"
 SCENES = "Scenes"
 SCENES_VALUE = "{n_pre} pre, {n_post} post"
 DAMAGED = "Damaged so far"
-LAST_RUN = "Last run"
+RUN = "Run shown"
 LAST_EXPORT = "Last export"
 NONE_YET = "none yet"
 NEXT = {"imagery": "Add imagery", "annotate": "Annotate", "train": "Train", "damage_map": "See the damage map"}
@@ -105,10 +104,11 @@ FILTER = "Filter by name, or type a path"
 NO_MATCH = "Nothing here to choose."
 TOO_MANY = "{n_shown:,} of {n:,} are shown. Filter by name to see others."
 USE_FOLDER = "Use this folder"
-SELECT_ALL = "Select all {n} shown"
-SELECT_BELOW = "Select all in these folders"
-DATES = {"pre": "pre-event", "post": "post-event"}
-ALL_ARE = "All {n} are {date}"
+SELECT_ALL = "Select all {n}"
+SELECT_BELOW = "Select all, subfolders too"
+FILE, DATE = "File", "Date"
+BY_DATE = "{} pre and {} post, by their names. Double-click a date to change it."
+UNTOLD = "{n} names do not say which. These are:"
 CLEAR = "Clear"
 FORMATS = {
     "scenes": "GeoTIFF, PNG and JPEG files are listed. Files stay where they are.",
@@ -145,18 +145,6 @@ def add_files(n: int, *, fills: bool = False) -> str:
     ('Add files', 'Add 1 file', 'Take 3 files')
     """
     return f"{'Take' if fills else 'Add'} {plural(n, 'file') if n else 'files'}"
-
-
-def by_names(n_pre: int, n_post: int, n_open: int, *, is_guess: bool = True) -> str:
-    """Write how many scenes are of which date, and of how many that is not known.
-
-    >>> by_names(6, 5, 0), by_names(0, 0, 1)
-    ('6 pre-event and 5 post-event, by their names', '1 file whose name does not say: pre-event or post-event?')
-    """
-    told = f"{n_pre} pre-event and {n_post} post-event" if n_pre + n_post else ""
-    told += ", by their names" if told and is_guess else ""
-    asked = f"{plural(n_open, 'file')} whose name does not say: pre-event or post-event?" if n_open else ""
-    return " · ".join(filter(None, (told, asked)))
 
 
 def chosen(names: list[str]) -> str:
