@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from glob import glob
 from pathlib import Path
 from typing import Literal
-
-import psutil
 
 from pu_geo.errors import PuGeoError
 from pu_geo.store.layout import SUFFIX, home
@@ -64,7 +63,7 @@ def roots() -> list[Place]:
     more = [Path(part).expanduser() for part in os.environ.get(ROOTS_VARIABLE, "").split(os.pathsep) if part.strip()]
     named = [Place(_name(path), path) for path in more]
     usual = [Place(_HOME, Path.home()), Place(_PROJECTS, home()), Place(_HERE, Path.cwd())]
-    drives = sorted(one.mountpoint for one in psutil.disk_partitions(all=True) if one.mountpoint.startswith(MEDIA))
+    drives = [path for one in MEDIA for path in (*glob(f"{one}/*"), *glob(f"{one}/*/*")) if os.path.ismount(path)]
     usual += [Place(path, Path(path)) for path in (*drives, *MEDIA) if _holds_anything(path)]
     found: dict[Path, Place] = {}
     for place in [*named, *usual]:

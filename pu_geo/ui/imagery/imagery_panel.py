@@ -560,7 +560,7 @@ def footprints(
             texts.AOI_TAB: lambda: _aoi(layout, here, is_running),
         }
         _tabs(ways)
-        st.caption(texts.IN_QGIS, help=frame.plain(str(layout.gpkg)))
+        st.caption(texts.IN_QGIS, help=frame.plain(str(layout.folder)))
 
 
 def _here(layout: Layout, overview: Overview, here: Outlines, is_running: bool) -> None:
