@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 from typing import Literal
 
@@ -63,7 +62,7 @@ def roots() -> list[Place]:
     more = [Path(part).expanduser() for part in os.environ.get(ROOTS_VARIABLE, "").split(os.pathsep) if part.strip()]
     named = [Place(_name(path), path) for path in more]
     usual = [Place(_HOME, Path.home()), Place(_PROJECTS, home()), Place(_HERE, Path.cwd())]
-    drives = [path for one in MEDIA for path in (*glob(f"{one}/*"), *glob(f"{one}/*/*")) if os.path.ismount(path)]
+    drives = [str(path) for one in MEDIA for depth in ("*", "*/*") for path in Path(one).glob(depth) if path.is_mount()]
     usual += [Place(path, Path(path)) for path in (*drives, *MEDIA) if _holds_anything(path)]
     found: dict[Path, Place] = {}
     for place in [*named, *usual]:

@@ -122,7 +122,7 @@ def test_drives_are_places_of_their_own(root: Path, monkeypatch: pytest.MonkeyPa
     drive = root.parent / "media" / "ann" / "STICK"
     (drive / "event").mkdir(parents=True)
     monkeypatch.setattr(browsing, "MEDIA", (str(root.parent / "media"),))
-    monkeypatch.setattr(browsing.os.path, "ismount", lambda path: path == str(drive))
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == drive)
     assert names(browsing.roots())[-2:] == [str(drive), str(root.parent / "media")]
 
 
