@@ -97,7 +97,6 @@ def test_from_an_empty_folder_to_a_confirmed_export(page, app, own_home: Path, t
     page.goto(app.address)
     page.get_by_label("Name of the event").fill("Town")
     analyst.press("Create project")
-    page.get_by_role("link", name="Next: Add imagery").click()
     adds_imagery(analyst, files)
     page.get_by_role("link", name="Next: Annotate").click()
     steps.wait_for_view(page)
@@ -140,10 +139,8 @@ def adds_imagery(analyst: Analyst, files: Path) -> None:
     (kept,) = (analyst.layout.folder / "sources").glob("*/*")
     assert kept.read_bytes() == (files / "footprints.geojson").read_bytes()
     assert analyst.holds() == (2, n, 1)
-    assert analyst.starts("Align pre and post", "align").state == "done"
-    analyst.sees("Not aligned")
-    assert analyst.starts("Cut chips", "chip").result["n"] == n
-    analyst.sees(f"{n} chips of 64 px (pre+post)", "Next: Annotate")
+    assert analyst.starts("Align and cut chips", "chip").result["n"] == n
+    analyst.sees("Not aligned", f"{n} chips of 64 px (pre+post)", "Next: Annotate")
 
 
 def audits_and_flags(analyst: Analyst) -> None:

@@ -466,7 +466,7 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
     worries += sites.lacking_words(found)
     has_pre = any(scene.role == "pre" for scene in overview.scenes)
     what = texts.PAIR if has_pre else texts.POST_IMAGE
-    with st.container(border=True, horizontal=True, gap="medium"):
+    with st.container(border=True, horizontal=len(found) == 1, gap="medium"):
         _pictures(layout, overview, found)
         with st.container(width="stretch"):
             if worries:

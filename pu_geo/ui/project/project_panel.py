@@ -38,7 +38,7 @@ def open_project(layout: Layout, action: DeltaGenerator) -> None:
             (texts.RUN, run_names.name(layout, shown.run_id) if shown else texts.NONE_YET),
             (texts.LAST_EXPORT, last_export.rsplit("/", 1)[-1] if last_export else texts.NONE_YET),
         )
-        with st.container(horizontal=True, gap="large"):
+        with st.container(horizontal=True, gap="medium"):
             for label, value in figures:
                 st.metric(label, frame.plain(value), width="content")
         is_filling = job_card.watch(
