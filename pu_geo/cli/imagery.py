@@ -109,7 +109,11 @@ def _relinked_words(layout: Layout, result: Mapping[str, Any]) -> str:
     return "\n".join([*lines, f"Found {plural(len(lines), 'scene file')}; each is the one that was added."])
 
 
-@draw(screen, "add-footprints", AddFootprints, "joplin.pugeo houses.geojson")
+@draw(screen, "add-footprints", AddFootprints, "joplin.pugeo houses.geojson", "joplin.pugeo */buildings.geojson")
+def _footprints_words(layout: Layout, result: Mapping[str, Any]) -> str:
+    return "\n".join(_footprint_words(layout, one) for one in result["files"])
+
+
 @draw(screen, "add-grid", AddGrid, "joplin.pugeo --size-m 30")
 def _footprint_words(layout: Layout, result: Mapping[str, Any]) -> str:
     """Return the account of one file: what went in, what became of it, and why."""
@@ -157,7 +161,7 @@ def _shift_words(layout: Layout, result: Mapping[str, Any]) -> str:
     return f"{words}. {'Cut chips again to use it.' if has_chips else 'Chips that are cut from now on use it.'}"
 
 
-@draw(screen, "chip", Chip, "joplin.pugeo --size-px 64", "joplin.pugeo --cluster local:4")
+@draw(screen, "chip", Chip, "joplin.pugeo --align", "joplin.pugeo --cluster local:4")
 def _chip_words(layout: Layout, result: Mapping[str, Any]) -> str:
     lines = [f"Cut {result['n']} chips of {result['size_px']} px ({result['bands']}), with features."]
     if result["n_nodata"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,7 @@ from pu_geo.store.layout import SUFFIX, home
 
 ROOTS_VARIABLE = "PU_GEO_ROOTS"
 MEDIA = ("/media", "/mnt", "/run/media", "/Volumes")
-MOST_SHOWN = 60
+MOST_BELOW = 600
 _HOME, _PROJECTS, _HERE = "Home", "Projects", "Working folder"
 Kind = Literal["scenes", "vectors", "projects", "folders", "federation"]
 PICTURES = ("tif", "tiff", "png", "jpg", "jpeg")
@@ -42,21 +43,18 @@ class Listing:
 
     Attributes:
         way: from the root down to the folder itself.
-        folders, files: at most `MOST_SHOWN` of each, in the order in which people count: b2 before b10.
-        n_folders, n_files: how many there are that fit the filter.
+        folders, files: those that fit the filter, in the order in which people count: b2 before b10.
         problem: why nothing can be shown; "" where it can.
     """
 
     way: Sequence[Place]
     folders: Sequence[Place] = ()
     files: Sequence[Place] = ()
-    n_folders: int = 0
-    n_files: int = 0
     problem: str = ""
 
 
 def roots() -> list[Place]:
-    """Return the folders below which files may be picked: $PU_GEO_ROOTS, home, that of projects, the working one, and media.
+    """Return the folders below which files may be picked: $PU_GEO_ROOTS, home, that of projects, the working one, drives.
 
     One that is not there, is the same as an earlier one, or has nothing to show is left out; so is "/" where nobody named it
     in $PU_GEO_ROOTS: as working folder, or as home of a container, it would show the whole machine.
@@ -64,7 +62,8 @@ def roots() -> list[Place]:
     more = [Path(part).expanduser() for part in os.environ.get(ROOTS_VARIABLE, "").split(os.pathsep) if part.strip()]
     named = [Place(_name(path), path) for path in more]
     usual = [Place(_HOME, Path.home()), Place(_PROJECTS, home()), Place(_HERE, Path.cwd())]
-    usual += [Place(path, Path(path)) for path in MEDIA if _holds_anything(path)]
+    drives = [str(path) for one in MEDIA for depth in ("*", "*/*") for path in Path(one).glob(depth) if path.is_mount()]
+    usual += [Place(path, Path(path)) for path in (*drives, *MEDIA) if _holds_anything(path)]
     found: dict[Path, Place] = {}
     for place in [*named, *usual]:
         real = _resolved(place.path)
@@ -109,7 +108,8 @@ def allowed(path: Path, below: Sequence[Place] = ()) -> Path:
     if _root_of(real, below or roots()) is None:
         raise PuGeoError(
             f"{path.name or path} is outside the folders that can be browsed.",
-            f"Write its whole path into the field, or add its folder to {ROOTS_VARIABLE} before PU-Geo starts.",
+            f"Paste the path of a file into the field of its screen. Or allow the folder when you start PU-Geo: "
+            f"{ROOTS_VARIABLE}={real} pu-geo app.",
             kind="outside",
         )
     return real
@@ -122,8 +122,24 @@ def _root_of(real: Path, below: Sequence[Place]) -> Place | None:
     return max(open_ones, key=lambda root: len(root.path.parts), default=None)
 
 
+def _memory(kind: Kind) -> Path:
+    """Return the file that keeps where somebody was last; projects are kept elsewhere than imagery."""
+    return home() / f"last-folder-{'of-projects' if kind == 'projects' else 'of-files'}.txt"
+
+
+def remember(kind: Kind, folder: Path) -> None:
+    """Keep a folder as the one that pickers of its kind open with, also after a restart, where home can be written to."""
+    with suppress(OSError, ValueError):
+        _memory(kind).write_text(str(folder), encoding="utf-8")
+
+
 def first_folder(kind: Kind) -> Path:
-    """Return the folder that the picker opens with: for projects where new ones are kept, else the first root."""
+    """Return the folder that the picker opens with: where somebody was last, else for projects where new ones are kept, else
+    the first root.
+    """
+    with suppress(OSError, ValueError, PuGeoError):
+        if (last := allowed(Path(_memory(kind).read_text(encoding="utf-8")))).is_dir():
+            return last
     known = [root.path for root in roots() if kind != "projects" or root.name == _PROJECTS]
     return known[0] if known else Path.cwd()
 
@@ -148,8 +164,26 @@ def browse(folder: Path, kind: Kind, *, filter: str = "") -> Listing:
             fitting = list(_fitting(entries, filter.strip().lower()))
     except OSError as error:
         return Listing(way, problem=f"{_name(real)} cannot be read: {error.strerror or error}.")
-    folders, files = _sorted_out(fitting, kind, known)
-    return Listing(way, folders[:MOST_SHOWN], files[:MOST_SHOWN], len(folders), len(files))
+    return Listing(way, *_sorted_out(fitting, kind, known))
+
+
+def below(folder: Path, kind: Kind, *, filter: str = "") -> list[Place]:
+    """Return what can be picked in a folder and all folders below it.
+
+    Args:
+        filter: part of the names of the files, in any case; all if empty.
+
+    Raises:
+        PuGeoError: as `allowed`, and if there are more than `MOST_BELOW` folders.
+    """
+    files, folders = list[Place](), [folder]
+    for one in folders:  # they become more meanwhile
+        found = browse(one, kind)
+        files += [file for file in found.files if filter.lower() in file.name.lower()]
+        folders += [each.path for each in found.folders]
+        if len(folders) > MOST_BELOW:
+            raise PuGeoError(f"There are more than {MOST_BELOW} folders below {_name(folder)}.", "Go into one of them.")
+    return files
 
 
 def _fitting(entries: Iterator[os.DirEntry[str]], wanted: str) -> Iterator[os.DirEntry[str]]:

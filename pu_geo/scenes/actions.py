@@ -163,12 +163,17 @@ class Relink(Action):
 class AddFootprints(Action):
     """Add building footprints (GeoJSON, GeoPackage, shapefile, FlatGeobuf, GeoParquet, CSV, xBD).
 
+    All files are read before the first one is stored.
+
     Returns:
-        The account of the file: {"file", "n_in", "kept", "repaired", "dropped", "dropped_by", "added", "notes"}
+        {"files": the account of each, {"file", "n_in", "kept", "repaired", "dropped", "dropped_by", "added", "notes"};
+        "added": buildings in all}
     """
 
     task = Task("pu_geo.scenes.footprints_job:add_footprints", "Adding footprints", panel="footprints", is_exclusive=True)
-    path: PathOrText = setting(REQUIRED, "", read=absolute, metavar="FILE", is_positional=True, noun="footprint file")
+    paths: Files = setting(
+        REQUIRED, "", read=absolutes, metavar="FILE...", is_positional=True, is_many=True, noun="footprint file"
+    )
     _: KW_ONLY
     crs: str | None = setting(None, _FILE_CRS, read=or_none, metavar="EPSG:N")
 
@@ -178,7 +183,7 @@ class AddGrid(Action):
     """Create a grid of square cells, for places without footprints.
 
     Returns:
-        An account as of footprints.
+        An account as of a footprint file.
     """
 
     task = Task("pu_geo.scenes.footprints_job:add_grid", "Creating a grid of cells", panel="footprints", is_exclusive=True)
@@ -240,6 +245,7 @@ class Chip(Action):
     bands: Literal["auto", "pre+post", "post"] = setting(
         "auto", "auto: both dates, or post alone where pre scenes leave buildings out"
     )
+    align: bool = setting(False, "align pre and post first, where the chips show both")
     views: int = setting(17, _VIEWS, min=1)
     cluster: str = setting("", _CLUSTER, read=_cluster, metavar="C")
 

@@ -32,7 +32,8 @@ from pu_geo.scale import cluster as clusters
 from pu_geo.scale import shards
 from pu_geo.scenes import outlines as map_outlines
 from pu_geo.scenes import scene_files
-from pu_geo.scenes.align_job import align, check_footprints
+from pu_geo.scenes.align_job import align as align_dates
+from pu_geo.scenes.align_job import check_footprints
 from pu_geo.scenes.features_job import transform
 from pu_geo.scenes.footprints_job import add_footprints
 from pu_geo.scenes.hidden_job import hidden_facts, rounded
@@ -49,7 +50,7 @@ MOST_WITHOUT_PRE = 0.02
 
 
 def chip(
-    job: Job, *, size_px: int = 64, bands: Bands = "auto", views: int = N_VIEWS, cluster: str = ""
+    job: Job, *, size_px: int = 64, bands: Bands = "auto", align: bool = False, views: int = N_VIEWS, cluster: str = ""
 ) -> dict[str, object]:  # fmt: skip
     """Cut chips, write their contact sheets, and compute features of augmented views, 17 where nobody asks for fewer.
 
@@ -68,6 +69,7 @@ def chip(
     Args:
         size_px: side of a chip, pixels.
         bands: "pre+post" (6 bands), "post" (3 bands), or "auto".
+        align: first align pre and post, where the chips show both.
         views: of each chip, that features are computed of; rankings need one, NcPU and PUCL more.
         cluster: of Dask, which cuts chips and computes features, see `scale.cluster.FORMS`; "" for this process alone.
 
@@ -86,10 +88,12 @@ def chip(
     if bands not in get_args(Bands):
         raise ImageryError(f"Bands are {bands!r}; these are possible: {', '.join(get_args(Bands))}.", "Name one of them.")
     with clusters.of_job(cluster, job.folder, job.echo) as on:
-        return _chip(job, size_px, bands, views, on)
+        return _chip(job, size_px, bands, align, views, on)
 
 
-def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.JobCluster | None) -> dict[str, object]:
+def _chip(
+    job: Job, size_px: int, bands: Bands, is_aligned_first: bool, views: int, cluster: clusters.JobCluster | None
+) -> dict[str, object]:  # fmt: skip
     """Do what `chip` does, in this process or on the cluster of the job."""
     with store.connect(job.layout) as db:
         grid, scenes, table, layers = contents.grid(db), contents.scenes(db), contents.footprints(db), contents.layers(db)
@@ -102,7 +106,7 @@ def _chip(job: Job, size_px: int, bands: Bands, views: int, cluster: clusters.Jo
     scene_files.require(job.layout, needed, report=Part(job, 0.0, 0.02).report, is_cancelled=job.is_cancelled)
     scenes, layers = store.call(job.layout, contents.scenes), store.call(job.layout, contents.layers)
     windows = chip_windows(table.wkb, grid)
-    shift_px = _pre_shift(job, table, scenes, grid, windows) if bands == "pre+post" else None
+    shift_px = _pre_shift(job, table, scenes, grid, windows, is_aligned_first) if bands == "pre+post" else None
     files, n_dates = [*scenes, *(scene for layer in layers for scene in layer.scenes)], 2 if bands == "pre+post" else 1
     chip_set = _chip_set_id(table, files, grid, bands, size_px, shift_px)
     outlines = Outlines.of(table.wkb, grid, n_dates + len(layers))
@@ -231,15 +235,15 @@ def _check(table: FootprintTable, scenes: Sequence[Scene], bands: Bands, size_px
 
 
 def _pre_shift(
-    job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid, windows: NDArray[np.float64]
+    job: Job, table: FootprintTable, scenes: Sequence[Scene], grid: Grid, windows: NDArray[np.float64], is_wanted: bool
 ) -> NDArray[np.float64] | None:  # fmt: skip
     """Return the whole pixels by which each pre chip's content moves, float64 [N, 2]; None if the scenes were never aligned.
 
-    An alignment that scenes or footprints came after is made anew.
+    They are aligned now where that is wanted. An alignment that scenes or footprints came after is made anew.
     """
     found = alignment.load(job.layout, table.building_ids, scenes)
-    if found is None and alignment.path_of(job.layout).is_file():
-        align(Part(job, 0.0, 0.05))
+    if is_wanted or (found is None and alignment.path_of(job.layout).is_file()):
+        align_dates(Part(job, 0.0, 0.15))
         found = alignment.load(job.layout, table.building_ids, scenes)
     if found is None:
         return None
@@ -343,17 +347,16 @@ def prepare(
         copy_sources: first copy the scenes into the project folder (used for the sample event, which may move).
 
     Returns:
-        what the parts returned: {"scenes", "layers", "footprints", "alignment", "chips"}
+        what the parts returned: {"scenes", "layers", "footprints", "chips"}
     """
     if copy_sources:
         pre, post = ([_copied(job, path) for path in paths] for paths in (pre, post))
         layers = [{**layer, "paths": [_copied(job, path) for path in layer["paths"]]} for layer in layers]
     scenes = add_scenes(Part(job, 0.0, 0.12 if layers else 0.15), pre=pre, post=post)
     named = [add_layer(Part(job, 0.12, 0.15), **layer) for layer in layers]
-    added = [add_footprints(Part(job, 0.15, 0.2), path=path) for path in footprints]
-    shifts = align(Part(job, 0.2, 0.3)) if pre and bands != "post" else None
-    chips = chip(Part(job, 0.3, 1.0), size_px=size_px, bands=bands)
-    return {"scenes": scenes, "layers": named, "footprints": added, "alignment": shifts, "chips": chips}
+    added = add_footprints(Part(job, 0.15, 0.2), paths=footprints)
+    chips = chip(Part(job, 0.2, 1.0), size_px=size_px, bands=bands, align=True)
+    return {"scenes": scenes, "layers": named, "footprints": added, "chips": chips}
 
 
 def _copied(job: Job, path: str) -> str:

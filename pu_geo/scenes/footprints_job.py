@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import shapely
@@ -17,40 +19,49 @@ from pu_geo.geo.vector.grid import grid_table
 from pu_geo.geo.vector.matching import Ints, match
 from pu_geo.records import FootprintTable, Grid
 from pu_geo.store import aoi, contents, import_log, store
-from pu_geo.store.job import Job
+from pu_geo.store.job import Job, Part
 from pu_geo.wording import plural
 
 GRID = "grid"  # source of the cells of a grid, which are no outlines: a house may well be as large as a cell
 
 
-def add_footprints(job: Job, *, path: str, crs: str | None = None) -> dict[str, object]:
-    """Read a footprint file into the project.
+def add_footprints(job: Job, *, paths: Sequence[str], crs: str | None = None) -> dict[str, object]:
+    """Read footprint files into the project; all are read before the first one is stored.
 
     Args:
-        crs: "EPSG:n", for a file that does not name its own coordinate system.
+        crs: "EPSG:n", for files that do not name their own coordinate system.
 
     Returns:
-        {"file": its name, with its folder where a file of that name came before, "n_in", "kept", "repaired", "dropped",
-        "dropped_by": {reason: how many}, "added", "notes"}: n_in = kept as they were + repaired + dropped, features of the
-        file; added: buildings, which are kept + repaired, and more where a feature was split.
+        {"files": an account of each, see `store_footprints`, "added": buildings in all}
 
     Raises:
         ProjectError: if there is no post scene yet.
-        FootprintError: if the file cannot be used, or no footprint touches the area of interest.
+        FootprintError: if a file cannot be used, or none of its footprints touches the area of interest.
     """
-    job.report(0.05, f"reading {path}")
-    grid = store.call(job.layout, contents.grid)
-    table = read_footprints(path, grid, crs=crs)
-    given, known = Path(path), {one.file for one in store.call(job.layout, import_log.all_records)}
-    name = f"{given.absolute().parent.name}/{given.name}" if given.name in known else given.name
-    return store_footprints(job, replace(table, notes=(*table.notes, *_warnings(table))), grid, name)
+    grid, tables = store.call(job.layout, contents.grid), []
+    for i, path in enumerate(paths):
+        job.report(0.5 * i / len(paths), f"reading {path}")
+        job.stop_if_cancelled()
+        tables.append(read_footprints(path, grid, crs=crs))
+    given, found = [Path(path) for path in paths], []
+    known = Counter([one.file for one in store.call(job.layout, import_log.all_records)] + [one.name for one in given])
+    for i, (file, table) in enumerate(zip(given, tables, strict=True)):
+        name = f"{file.absolute().parent.name}/{file.name}" if known[file.name] > 1 else file.name
+        table = replace(table, notes=(*table.notes, *_warnings(table)))
+        found.append(store_footprints(Part(job, 0.5 + 0.5 * i / len(given), 1.0), table, grid, name))
+    return {"files": found, "added": sum(one["added"] for one in found)}
 
 
-def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, object]:
-    """Store footprints that touch the area of interest in the project and on its map; returns as `add_footprints` does.
+def store_footprints(job: Job, table: FootprintTable, grid: Grid, file: str) -> dict[str, Any]:
+    """Store footprints that touch the area of interest in the project and on its map.
 
     Args:
         file: what they come from, to be shown.
+
+    Returns:
+        {"file": its name, with its folder where there are others of that name, "n_in", "kept", "repaired", "dropped",
+        "dropped_by": {reason: how many}, "added", "notes"}: n_in = kept as they were + repaired + dropped, features of the
+        file; added: buildings, which are kept + repaired, and more where a feature was split.
     """
     job.report(0.6, f"storing {len(table.wkb)} footprints")
     with store.connect(job.layout) as db:
@@ -116,14 +127,14 @@ def _warnings(table: FootprintTable) -> list[str]:
     return [f"Most of this file lies outside the scenes ({n_outside:,} of {table.n_in:,}): is it of another place?"]
 
 
-def add_grid(job: Job, *, size_m: float) -> dict[str, object]:
+def add_grid(job: Job, *, size_m: float) -> dict[str, Any]:
     """Add squares that cover the post scenes, each to be judged as if it were a building.
 
     Args:
         size_m: side of a square, metres on the ground.
 
     Returns:
-        As `add_footprints`.
+        As `store_footprints`.
 
     Raises:
         ProjectError: if there is no post scene yet.

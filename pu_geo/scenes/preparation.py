@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pu_geo import jobs
 from pu_geo.errors import ProjectError
@@ -81,24 +81,19 @@ def file_words(layout: Layout, scene: Scene) -> str:
     return "/".join(path.parts[-2:])
 
 
-def by_role(paths: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the pre-event and the post-event images among files, as their names or else their folders tell them.
+def role_by_name(path: str) -> Literal["pre", "post"] | None:
+    """Return which date an image shows, as its name or else that of its folder tells; None where neither does.
 
-    >>> by_role(["/a/pre.tif", "/a/post.tif", "/b/x_pre_disaster.png", "/before/1.tif", "/c/20110529.tif"])[0]
-    ['/a/pre.tif', '/b/x_pre_disaster.png', '/before/1.tif']
+    >>> [role_by_name(path) for path in ("/a/x_pre_disaster.png", "/after/1.tif", "/c/20110529.tif")]
+    ['pre', 'post', None]
     """
-    pre = [path for path in paths if _is_pre(Path(path))]
-    return pre, [path for path in paths if path not in pre]
-
-
-def _is_pre(path: Path) -> bool:
-    for name in (path.stem.lower(), path.parent.name.lower()):
+    for name in (Path(path).stem.lower(), Path(path).parent.name.lower()):
         is_pre, is_post = (
             re.search(rf"(?<![a-z])({words})(?![a-z])", name) is not None for words in ("pre|before", "post|after")
         )
         if is_pre != is_post:
-            return is_pre
-    return False
+            return "pre" if is_pre else "post"
+    return None
 
 
 def chip_set_facts(layout: Layout, chip_set: str | None = None) -> Mapping[str, Any]:

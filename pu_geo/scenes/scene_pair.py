@@ -6,14 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import shapely
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
-from pu_geo.geo.vector.sites import sites_under
+from pu_geo.geo.vector.sites import area_px, sites_under
 from pu_geo.records import Grid, Scene
 from pu_geo.store import alignment, contents, freshness, store
 from pu_geo.store.alignment import Alignment
@@ -31,7 +33,11 @@ _FINE_M = 0.2  # finer ones show small damage even if blurred
 _SAME = 0.005  # pixel sizes that differ by less are called the same
 _MOVED_M = 0.05
 UNCHANGED = "unchanged"
+KINDS = "Kinds of scenes"
 MISALIGNMENT = "Pre/post misalignment (median / 95th percentile)"
+
+
+_LACKS = "Add footprints for {}, or nothing is mapped there."
 
 
 @dataclass(frozen=True)
@@ -58,11 +64,13 @@ class Pair:
         checks: figures and worries; none without a post scene.
         shift: what alignment does to the pre scenes, in words; "" where it is not known, or not any more.
         stale: why the newest chips should be cut again; "" if there are none or they are up to date.
+        bare: ids of the post scenes that show no building.
     """
 
     checks: Sequence[PairIssue]
     shift: str
     stale: str
+    bare: Sequence[str] = ()
 
 
 def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
@@ -76,11 +84,16 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         pre, post = ([scene for scene in scenes if scene.role == role] for role in ("pre", "post"))
         if not post:
             return Pair([], "", "")
-        grid = contents.grid(db)
+        grid, version = contents.grid(db), contents.geometry_v(db)
+    bare = _bare(layout, version, tuple(post), grid)
     shifts = alignment.load(layout, ids, scenes) if pre and ids else None
     found = [
         *([_cover(share, chips)] if pre and share is not None else []),
         _pixels(pre, post),
+        *(
+            [PairIssue("Scenes without buildings", f"{len(bare)} of {len(post)}", _LACKS.format(listed(bare)))]
+            * bool(bare and ids)
+        ),
         *_doubts(scenes, layout.quicklooks),
         _dates(pre, post),
         *_exchanged(pre, post),
@@ -88,32 +101,52 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         *([] if shifts is None else _shifts(shifts)),
         *([] if chips is None else _hidden_parts(chips)),
     ]
-    return Pair(found, "" if shifts is None else _shift_words(shifts), freshness.of_chips(layout).words)
+    return Pair(found, "" if shifts is None else _shift_words(shifts), freshness.of_chips(layout).words, bare)
 
 
 Step = Literal["scenes", "footprints", "align", "chips", "done"]
 
 
 def next_step(layout: Layout, pair: Pair, chips: Mapping[str, Any] | None) -> Step:
-    """Return what the Imagery screen needs next; "chips" also where the newest ones are out of date."""
+    """Return what the Imagery screen needs next: footprints until each post scene has some, or chips are cut without them;
+    "chips" also where the newest ones are out of date.
+    """
     with store.connect(layout) as db:
         roles, n_buildings = {scene.role for scene in contents.scenes(db)}, contents.count_footprints(db)
     if "post" not in roles:
         return "scenes"
-    if not n_buildings:
+    if not n_buildings or (chips is None and pair.bare):
         return "footprints"
     if chips is None and "pre" in roles and not pair.shift:
         return "align"
     return "chips" if chips is None or pair.stale else "done"
 
 
+@lru_cache(maxsize=16)
+def _bare(layout: Layout, version: str, post: tuple[Scene, ...], grid: Grid) -> tuple[str, ...]:
+    """Return ids of the post scenes in which no building has its middle; `version` changes with the footprints."""
+    with store.connect(layout) as db:
+        places = shapely.points(contents.centers_px(db, contents.building_ids(db)))
+    shown, _ = shapely.STRtree(places).query([area_px([scene], grid) for scene in post], "contains")
+    return tuple(scene.scene_id for i, scene in enumerate(post) if i not in shown)
+
+
+def _kinds(chips: Mapping[str, Any]) -> list[PairIssue]:
+    """Return which post scenes are of which kind, where there are several."""
+    kinds: dict[int, set[str]] = {}
+    for kind, scene in zip(chips.get("sensor_group") or (), chips.get("post_scene") or (), strict=False):
+        kinds.setdefault(kind, set()).update([scene] if scene else [])
+    if len(kinds) < 2:
+        return []
+    names = "; ".join(f"({i + 1}) {listed(sorted(kinds[kind]))}" for i, kind in enumerate(sorted(kinds)))
+    worry = f"Scores do not carry over between them. Mark damaged buildings in each, or it is not assessed: {names}."
+    return [PairIssue(KINDS, str(len(kinds)), worry)]
+
+
 def _hidden_parts(chips: Mapping[str, Any]) -> list[PairIssue]:
     parts = assessability.hidden_parts(chips, "post")
-    groups = chips.get("sensor_group") or [0]
-    worry = "Scores do not carry over between them. Mark damaged buildings in each; a kind without labels is not assessed."
-    kinds = [PairIssue("Kinds of scenes", str(max(groups) + 1), worry)] if max(groups) > 0 else []
     return [
-        *kinds,
+        *_kinds(chips),
         _hidden(parts[:, :2].sum(axis=1), "No data", "where no post scene has data"),
         _hidden(parts[:, 2], "Clouds", "where clouds lie over it"),
     ]

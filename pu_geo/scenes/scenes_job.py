@@ -246,7 +246,7 @@ def add_xbd(job: Job, *, folder: str, chosen: str = "") -> dict[str, object]:
 
     Returns:
         What `add_scenes` does, and {"n_pictures", "n_left_out": those that could not be placed, "notes", "footprints": as
-        `add_footprints`}; n_pictures = added + here already + n_left_out.
+        `store_footprints`}; n_pictures = added + here already + n_left_out.
 
     Raises:
         ImageryError: if there is no such picture, none can be placed, or they are too far from each other for one project.

@@ -117,6 +117,12 @@ def press(
     (st if place is None else place).button(label, on_click=does(act, once=once), **look)
 
 
+def own(name: str) -> str:
+    """Return the key of a field that belongs to the open project: what is written there is not in another one's."""
+    layout = current()
+    return f"{name}-{projects.token_of(layout)}" if layout else name
+
+
 def digest(names: Iterable[str]) -> str:
     """Return a short text that stands for some names in their order, for the key of what acts on them."""
     return hashlib.sha256("\n".join(names).encode(errors="surrogateescape")).hexdigest()[:12]
@@ -315,7 +321,7 @@ def _draw_project(summary: projects.Summary | None) -> None:
             )
         link("project", texts.MANAGE_PROJECTS)
     if summary is not None:
-        st.caption(texts.counts(summary.n_buildings, summary.units.several, summary.n_positive))
+        st.caption(f"{summary.n_buildings:,} {summary.units.several}")  # no count that clicks change: they redraw no sidebar
 
 
 def _draw_steps(pages: Mapping[str, StreamlitPage], summary: projects.Summary | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pu_geo.wording import plural, when
+from pu_geo.wording import when
 
 ANALYST = "Analyst"
 ANALYST_HELP = (
@@ -39,11 +39,6 @@ TOO_MANY_UPLOADS = (
 WRONG_HOST = (
     "PU-Geo is served on this machine as 127.0.0.1 or localhost alone. Open the address that it printed in its terminal."
 )
-
-
-def counts(n: int, units: str, n_damaged: int) -> str:
-    """Return how many buildings there are and how many of them people marked."""
-    return f"{n:,} {units} · {plural(n_damaged, 'damaged', 'damaged')}"
 
 
 # A damaged project, and one that may not be changed

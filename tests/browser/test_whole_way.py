@@ -97,7 +97,6 @@ def test_from_an_empty_folder_to_a_confirmed_export(page, app, own_home: Path, t
     page.goto(app.address)
     page.get_by_label("Name of the event").fill("Town")
     analyst.press("Create project")
-    page.get_by_role("link", name="Next: Add imagery").click()
     adds_imagery(analyst, files)
     page.get_by_role("link", name="Next: Annotate").click()
     steps.wait_for_view(page)
@@ -130,20 +129,18 @@ def adds_imagery(analyst: Analyst, files: Path) -> None:
     assert analyst.holds() == (0, 0, 0)
     assert not analyst.layout.quicklooks.exists()
     assert analyst.add_scenes(files / "post.tif", files / "pre.tif").state == "done"
-    analyst.sees("The pair fits so far.")
+    analyst.sees("No scene has buildings yet.")
     analyst.write_date("2031-01-02")
     analyst.sees("2 Jan 2031 / 6 May 2032")
     page.get_by_role("tab", name="Upload a small file").click()
     with page.expect_response(lambda answer: "upload_file" in answer.url and answer.request.method == "PUT"):
         page.locator("[data-testid=stFileUploader] input[type=file]").last.set_input_files(files / "footprints.geojson")
-    n = analyst.starts("Add this file", "add_footprints").result["kept"]
+    n = analyst.starts("Add this file", "add_footprints").result["added"]
     (kept,) = (analyst.layout.folder / "sources").glob("*/*")
     assert kept.read_bytes() == (files / "footprints.geojson").read_bytes()
     assert analyst.holds() == (2, n, 1)
-    assert analyst.starts("Align pre and post", "align").state == "done"
-    analyst.sees("Not aligned")
-    assert analyst.starts("Cut chips", "chip").result["n"] == n
-    analyst.sees(f"{n} chips of 64 px (pre+post)", "Next: Annotate")
+    assert analyst.starts("Align and cut chips", "chip").result["n"] == n
+    analyst.sees("Not aligned", f"{n} chips of 64 px (pre+post)", "Next: Annotate")
 
 
 def audits_and_flags(analyst: Analyst) -> None:

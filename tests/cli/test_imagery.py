@@ -21,7 +21,7 @@ def test_the_account_of_a_file_adds_up_in_words_and_json(run: CommandLine, proje
     geopandas.GeoDataFrame(geometry=[square, bowtie, far, shapely.Point(500_000, 4_000_000)], crs=32615).to_file(path)
     out = run.text("add-footprints", project.folder, path)
     assert "new.geojson: 4 in = 1 kept + 1 repaired + 2 dropped (1 not a polygon, 1 outside the scenes)." in out
-    again = run.json("add-footprints", str(project.folder), str(path))
+    (again,) = run.json("add-footprints", str(project.folder), str(path))["files"]
     assert again["n_in"] == again["kept"] + again["repaired"] + again["dropped"] == sum(again["dropped_by"].values()) == 4
 
 

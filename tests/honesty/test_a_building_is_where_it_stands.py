@@ -103,7 +103,7 @@ def test_the_place_of_a_removed_house_moves_with_all_others(ranked_town: Layout,
     replace_footprints(ranked_town, file, shift=True)
     assert known(ranked_town)[0].keys() == labeled.keys() - {gone}, "another stands where it stood"
     there[houses.uid == gone].assign(uid="x").to_file(file)
-    add_footprints(job_of(ranked_town, "add"), path=str(file))
+    add_footprints(job_of(ranked_town, "add"), paths=[str(file)])
     assert known(ranked_town)[0].keys() == labeled.keys()
 
 
@@ -111,9 +111,9 @@ def test_houses_removed_and_added_under_other_ids_have_their_answers_again(ranke
     houses, before = frame_of(ranked_town), known(ranked_town)
     shuffled(renamed(houses)).to_file(file := tmp_path / "again.geojson")
     remove_footprints(job_of(ranked_town, "remove"), name="all", analyst="ann")
-    added = add_footprints(job_of(ranked_town, "add"), path=str(file))
+    added = add_footprints(job_of(ranked_town, "add"), paths=[str(file)])["files"][0]
     assert added["added"] == len(houses)
-    assert any("answers and scores count again" in str(note) for note in added["notes"])  # type: ignore[attr-defined]
+    assert any("answers and scores count again" in str(note) for note in added["notes"])
     assert known(ranked_town)[0] == before[0]
     assert known(ranked_town)[1].keys() == before[1].keys()
     assert all(at.distance(before[1][building]) < 1 for building, at in known(ranked_town)[1].items())
@@ -127,7 +127,7 @@ def test_two_files_that_number_their_houses_alike_are_both_added(ranked_town: La
             named.to_file(tmp_path / f"{number}.{kind}")
     for kind in ("gpkg", "geojson"):
         paths = [str(tmp_path / f"{k}.{kind}") for k in (0, 1)]
-        added = [add_footprints(job_of(ranked_town, f"{kind}{k}"), path=path)["added"] for k, path in enumerate(paths)]
+        added = [add_footprints(job_of(ranked_town, f"{kind}{k}"), paths=[path])["added"] for k, path in enumerate(paths)]
         assert added == ([17, len(houses) - 17] if kind == "gpkg" else [0, 0])
     assert len({*store.call(ranked_town, contents.building_ids)}) == len(houses)
 

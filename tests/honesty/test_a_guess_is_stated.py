@@ -147,7 +147,7 @@ def test_what_outlines_may_say_wrongly_is_said_on_the_map_too(ranked_town: Layou
     }  # fmt: skip
     for name, words in wanted.items():
         layout = Layout(Path(shutil.copytree(ranked_town.folder, tmp_path / f"{name}.pugeo")))
-        done: Any = add_footprints(job_of(layout, name), path=str(tmp_path / name))
+        done: Any = add_footprints(job_of(layout, name), paths=[str(tmp_path / name)])["files"][0]
         chip(job_of(layout, "chips"), size_px=32)
         rank(job_of(layout, "rank"))
         shown: Any = build_damage_map(layout, "latest", 0.5).metadata["cannot_say"]

@@ -65,7 +65,7 @@ def scenes_of(layout: Layout) -> dict[str, Scene]:
 def chips_of(layout: Layout, town: Path) -> Pixels:
     """Add the town's footprints, cut chips, and return them, int [N, 6, S, S]."""
     if not store.call(layout, contents.count_footprints):
-        add_footprints(job_of(layout, "houses"), path=str(town / "footprints.geojson"))
+        add_footprints(job_of(layout, "houses"), paths=[str(town / "footprints.geojson")])
     made = chip(job_of(layout, "chips"), size_px=32)
     return contents.optical_chips(layout, str(made["chip_set"])).astype(int)
 
@@ -88,7 +88,7 @@ def by_addition(layout: Layout, town: Path, folder: Path) -> tuple[Layout, Any]:
 
 
 def by_a_round(layout: Layout, town: Path, folder: Path) -> tuple[Layout, Any]:
-    add_footprints(job_of(layout, "houses"), path=str(town / "footprints.geojson"))
+    add_footprints(job_of(layout, "houses"), paths=[str(town / "footprints.geojson")])
     second = store.create(folder / "second.pugeo", "Second")
     post = [bgrn(town, folder / "later.tif", "post", gain=11)]
     return second, next_round(job_of(second, "round"), previous=str(layout.folder), post=post, size_px=32)

@@ -257,7 +257,7 @@ def chipped(variant: Variant, folder: Path, bands: Bands = "pre+post") -> tuple[
     job = Job(layout, layout.jobs / "1")
     job.folder.mkdir(parents=True, exist_ok=True)
     add_scenes(job, pre=[str(path) for path in variant.pre], post=[str(path) for path in variant.post])
-    add_footprints(job, path=str(variant.buildings))
+    add_footprints(job, paths=[str(variant.buildings)])
     made = chip(job, bands=bands)
     facts: dict[str, Any] = json.loads(layout.chip_facts(str(made["chip_set"])).read_text())
     return layout, facts

@@ -85,7 +85,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "prepare": lambda: {**files, "footprints": [footprints]}, "add_scenes": lambda: files,
         "next_round": lambda: {"previous": str(prepared / "town.pugeo"), **files},
         "add_layer": lambda: {"name": "sar", "paths": [str(prepared / "sar.tif")]}, "add_xbd": lambda: {"folder": str(prepared / "xbd")},
-        "add_footprints": lambda: {"path": footprints}, "add_aoi": lambda: {"path": footprints},
+        "add_footprints": lambda: {"paths": [footprints]}, "add_aoi": lambda: {"path": footprints},
         "add_areas": lambda: {"path": footprints, "layer": "blocks"}, "sum_up": lambda: {"run_id": run_id, "threshold": 0.5},
         "add_grid": lambda: {"size_m": 8.0}, "features": lambda: {"request": {"maker": "self-supervised", "n_views": 2}},
         "train": lambda: TRAINING, "compare_features": lambda: {"of": "features"},

@@ -96,17 +96,34 @@ def test_a_folder_that_may_not_be_read_is_a_sentence(root: Path, monkeypatch: py
     assert browsing.browse(root, "scenes").problem == "data cannot be read: Permission denied."
 
 
-def test_of_a_huge_folder_some_are_shown_and_it_can_be_filtered(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(browsing, "MOST_SHOWN", 5)
+def test_a_huge_folder_can_be_filtered_and_what_is_below_it_is_found_at_once(root: Path) -> None:
     many = root / "many"
     many.mkdir()
     for i in range(40):
         (many / f"scene{i}_{'post' if i % 2 else 'pre'}.tif").touch()
     found = browsing.browse(many, "scenes")
     assert names(found.files)[:3] == ["scene0_pre.tif", "scene1_post.tif", "scene2_pre.tif"]
-    assert (len(found.files), found.n_files) == (5, 40)
+    assert len(found.files) == 40
     found = browsing.browse(many, "scenes", filter=" E39_P")
-    assert (names(found.files), found.n_files) == (["scene39_post.tif"], 1)
+    assert names(found.files) == ["scene39_post.tif"]
+    assert names(browsing.below(root, "scenes", filter="PRE."))[:2] == ["pre.tif", "pre.tif"], "in b2 and b10"
+    assert len(browsing.below(root, "scenes")) == 3 + 40
+
+
+def test_the_picker_opens_where_somebody_was_last_while_that_is_there(root: Path) -> None:
+    (root.parent / "no home").mkdir()
+    browsing.remember("scenes", root / "b10")
+    assert (browsing.first_folder("vectors"), browsing.first_folder("projects")) == (root / "b10", root.parent / "no home")
+    browsing.remember("scenes", root.parent / "outside")
+    assert browsing.first_folder("scenes") == root, "no memory leads out of the roots"
+
+
+def test_drives_are_places_of_their_own(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drive = root.parent / "media" / "ann" / "STICK"
+    (drive / "event").mkdir(parents=True)
+    monkeypatch.setattr(browsing, "MEDIA", (str(root.parent / "media"),))
+    monkeypatch.setattr(Path, "is_mount", lambda path: path == drive)
+    assert names(browsing.roots())[-2:] == [str(drive), str(root.parent / "media")]
 
 
 def test_what_is_no_file_is_neither_listed_nor_picked_as_one(root: Path) -> None:

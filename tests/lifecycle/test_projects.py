@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import time
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from pu_geo.lifecycle import projects
 from pu_geo.scenes import preparation
 from pu_geo.store import labels, store
 from pu_geo.store.layout import Layout
+from pu_geo.ui.project import texts
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -118,3 +120,13 @@ def test_a_project_that_another_program_holds_keeps_nobody_waiting(project: Layo
         assert time.monotonic() - began < 2
         db.execute("ROLLBACK")
     assert [card.state for card in projects.recent_cards()] == ["read"]
+
+
+def test_the_sample_is_said_to_have_the_damage_that_its_labels_have() -> None:
+    found = json.loads((projects.sample_folder() / "footprints.geojson").read_text(encoding="utf-8"))["features"]
+    n = Counter(one["properties"]["damage"] for one in found)
+    damaged = n["destroyed"] + n["major-damage"]
+    words = (
+        f"Of its {len(found):,} buildings {damaged} ({100 * damaged / len(found):.1f} %) are destroyed or have major damage"
+    )
+    assert f"{words}, {n['minor-damage']} have minor damage." in texts.SAMPLE_ABOUT

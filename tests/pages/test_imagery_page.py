@@ -12,14 +12,19 @@ from small_parts import small_grid, small_project, small_scene, square_table
 from pu_geo import jobs
 from pu_geo.files import sha256_of
 from pu_geo.geo.scene_state import ends_sha256
-from pu_geo.lifecycle import browsing
+from pu_geo.lifecycle import browsing, projects
 from pu_geo.records import Scene
 from pu_geo.store import aoi, contents, import_log, store
 from pu_geo.store.layout import Layout, write_json
+from pu_geo.ui.imagery import texts
 
 pytestmark = pytest.mark.usefixtures("home")
 
 WEST = "EPSG:32615; 499900, 3999900, 500070, 4000100"
+
+
+def own(layout: Layout, name: str) -> str:
+    return f"{name}-{projects.token_of(layout)}"
 
 
 def wait(layout: Layout, task: str) -> jobs.JobView:
@@ -41,11 +46,11 @@ def test_the_account_of_each_file_is_shown_with_its_reasons(project: Layout) -> 
 
 def test_an_area_is_typed_taken_away_and_put_back(project: Layout) -> None:
     app = show("imagery", project)
-    app.text_input(key="aoi_text").input(WEST).run()
-    app.text_input(key="aoi_path").input("/nowhere.geojson").run()
+    app.text_input(key=own(project, "aoi_text")).input(WEST).run()
+    app.text_input(key=own(project, "aoi_path")).input("/nowhere.geojson").run()
     assert "named once" in plain(press(app, "Set the area"))
     assert jobs.all_jobs(project) == []
-    app.text_input(key="aoi_path").input("").run()
+    app.text_input(key=own(project, "aoi_path")).input("").run()
     press(app, "Set the area")
     assert wait(project, "add_aoi").state == "done"
     app = show("imagery", project)
@@ -60,21 +65,21 @@ def test_an_area_is_typed_taken_away_and_put_back(project: Layout) -> None:
 def test_what_was_written_of_one_projects_files_is_not_there_in_another(project: Layout, tmp_path: Path) -> None:
     """Bands, CRS and pixel size in a closed list went with the next project's scenes."""
     other = small_project(tmp_path / "other.pugeo")
-    app = show("imagery", project, post_paths=f"{small_scene().path}\n/nowhere.tif")
-    assert app.text_area(key="post_paths").value == "/nowhere.tif", "what was added leaves its field"
-    app.text_input(key="rgb_bands").input("3, 2").run()
+    key = {name: own(project, name) for name in ("post_paths", "rgb_bands", "file_crs", "pixel_m")}
+    app = show("imagery", project, **{key["post_paths"]: f"{small_scene().path}\n/nowhere.tif"})
+    assert app.text_area(key=key["post_paths"]).value == "/nowhere.tif", "what was added leaves its field"
+    app.text_input(key=key["rgb_bands"]).input("3, 2").run()
     app = press(app, "add-scenes")
     assert "does not name three bands" in plain(app)
-    assert (app.text_area(key="post_paths").value, jobs.all_jobs(project)) == ("/nowhere.tif", [])
-    app.text_input(key="file_crs").input("3, 2, 1")
-    app.number_input(key="pixel_m").set_value(0.5).run()
+    assert (app.text_area(key=key["post_paths"]).value, jobs.all_jobs(project)) == ("/nowhere.tif", [])
+    app.text_input(key=key["file_crs"]).input("3, 2, 1")
+    app.number_input(key=key["pixel_m"]).set_value(0.5).run()
     labels = [each.proto.popover.label for each in app.get("popover")]
     assert "Bands 3, 2 · 3, 2, 1 · 0.5 m" in labels, "a closed list says what is in it"
     app.session_state["project"] = str(other.folder)
     app.run()
-    fields = [app.text_area(key="post_paths"), app.text_input(key="rgb_bands"), app.text_input(key="file_crs")]
-    assert [each.value for each in fields] == ["", "", ""]
-    assert app.number_input(key="pixel_m").value is None
+    fields = [field(app, label) for label in (texts.POST_PATHS, texts.RGB, texts.CRS_MISSING, texts.PIXEL_M)]
+    assert [each.value for each in fields] == ["", "", "", None]
 
 
 def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> None:
@@ -84,35 +89,40 @@ def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> 
     with store.connect(project) as db:
         contents.add_scenes(db, [pre, *others], small_grid(), 0.6)
     app = show("imagery", project)
-    assert [button.key for button in app.button if button.proto.type == "primary" and not button.disabled] == ["main-align"]
+    assert [button.key for button in app.button if button.proto.type == "primary" and not button.disabled] == ["main-chip"]
     for wanted in ("Check before you rely on the pair", "60 %", "from EPSG:4326 to EPSG:32615", "from 1.50 to 0.50 m"):
         assert wanted in plain(app)
     table = next(frame.value for frame in app.dataframe if "File" in frame.value.columns and "CRS" in frame.value.columns)
     assert table["File"].tolist()[1:] == ["joplin_00/pre.tif", "joplin_01/pre.tif", "pre.tif (copied into the project)"]
     app.toggle(key="change-scenes").set_value(True).run()
-    app.text_area(key="scene_new_paths").set_value("/data/new.tif").run()
+    app.text_area(key=own(project, "scene_new_paths")).set_value("/data/new.tif").run()
     assert "new.tif takes its place" in plain(press(app, "replace-scene"))
 
 
 def test_sites_are_shown_with_what_they_lack_and_named(tmp_path: Path, started: list[tuple[str, dict[str, Any]]]) -> None:
-    event = small_project(tmp_path / "event.pugeo", sites=(20, 5))
+    event, far = small_project(tmp_path / "event.pugeo", sites=(20, 5)), (0.5, 0.0, 500_320.0, 0.0, -0.5, 4_000_020.0)
     with store.connect(event) as db:
-        contents.add_scenes(db, [replace(small_scene(), scene_id="post-2")], contents.grid(db))
+        contents.add_scenes(db, [replace(small_scene(), scene_id="post-2", transform=far)], contents.grid(db))
     pyramid = {"tile_px": 256, "max_zoom": 4, "width": 480, "height": 2128, "resolutions": [16, 8, 4, 2, 1]}
     write_json(event.quicklooks / "post" / "pyramid.json", pyramid)
     app = show("imagery", event)
     assert "1 of 2 sites has no buildings." in plain(app)
+    assert "**Scenes without buildings: 1 of 2.** Add footprints for post-2, or nothing is mapped there." in plain(app)
+    assert any("20 buildings · 1 of 2 scenes have none" in each.label for each in app.expander)
+    assert [button.key for button in app.button if button.proto.type == "primary"] == ["main-footprints-browse"]
     drawn = next(part.proto.body for part in app.get("html") if "pugeo-sites" in part.proto.body)
     assert "<b>Site 2</b> 0 buildings, 1 post and 0 pre scenes in pixels of 0.5 m; no pre-event scene; no buildings" in drawn
     assert drawn.count("<section>") == drawn.count("<figure>") == 2
     app.toggle(key="change-sites").set_value(True).run()
     app.multiselect(key="site-what").set_value(["Site 2", "post-1"]).run()
-    app.text_input(key="site-name").set_value(" Town ").run()
+    app.text_input(key=own(event, "site-name")).set_value(" Town ").run()
     press(app, "put-in-site")
     assert started == [("put_in_site", {"what": ["Site 2", "post-1"], "name": "Town"})]
 
 
-def test_scenes_are_picked_in_several_folders_and_sorted_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_scenes_are_picked_in_several_folders_and_added_by_their_dates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[tuple[str, dict[str, Any]]]
+) -> None:
     """Joplin's two folders hold a pre.tif and a post.tif each."""
     root = tmp_path / "scenes"
     for name in ("00/pre.tif", "00/post.tif", "00/other_post.tif", "01/pre.tif", "01/post.tif"):
@@ -135,11 +145,35 @@ def test_scenes_are_picked_in_several_folders_and_sorted_by_name(tmp_path: Path,
     press(app, "all-scenes-way-0")
     press(app, "01")
     press(app, "all-scenes-all")
+    assert "2 pre and 2 post, by their names." in plain(app)
     press(app, "all-scenes-add")
+    ((task, args),) = started
+    assert task == "add_scenes"
     for role in ("pre", "post"):
-        found = app.text_area(key=f"{role}_paths").value
-        assert found.splitlines() == [str(root / folder / f"{role}.tif") for folder in ("00", "01")]
+        assert args[role] == [str(root / folder / f"{role}.tif") for folder in ("00", "01")]
     assert "all-scenes-add" not in [button.key for button in app.button], "the dialog is closed"
+
+
+def test_a_date_that_no_name_tells_is_asked_for_and_a_refused_folder_says_how_to_allow_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[tuple[str, dict[str, Any]]]
+) -> None:
+    for name in ("scenes/a/20110529.tif", "scenes/b/pre.tif"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(b"II*\0")
+    monkeypatch.setenv(browsing.ROOTS_VARIABLE, str(tmp_path / "scenes"))
+    app = press(show("imagery", store.create(tmp_path / "empty.pugeo", "Empty")), "all-scenes-browse")
+    app.text_input(key="all-scenes-filter").input(str(tmp_path)).run()
+    assert f"{browsing.ROOTS_VARIABLE}={tmp_path} pu-geo app" in plain(app)
+    app.text_input(key="all-scenes-filter").input(str(tmp_path / "scenes")).run()
+    app = press(app, "all-scenes-below")
+    assert "0 post, by their names" in plain(app)
+    assert next(button for button in app.button if button.key == "all-scenes-add").disabled
+    app.radio(key="all-scenes-rest").set_value("post").run()
+    press(app, "all-scenes-add")
+    assert {role: [Path(path).name for path in started[0][1][role]] for role in ("pre", "post")} == {
+        "pre": ["pre.tif"],
+        "post": ["20110529.tif"],
+    }
 
 
 def scenes_in(folder: Path, *names: str) -> list[Scene]:

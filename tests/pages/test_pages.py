@@ -100,12 +100,12 @@ def test_a_bad_path_and_a_project_without_a_name_are_refused_and_its_folder_can_
     assert "The project has no name yet." in plain(app)
     assert "project" not in app.session_state
     app.text_input(key="new_name").input("Joplin").run()
-    press(app, "change-folder")
-    assert app.text_input(key="new_path").value == str(projects.home() / "joplin.pugeo")
+    assert app.text_input(key="new_path").placeholder == str(projects.home() / "joplin.pugeo")
     app.text_input(key="new_path").input(str(tmp_path / "mine")).run()
     app.text_input(key="new_name").input("Another").run()
     press(app, "create")
     assert app.session_state["project"] == str(tmp_path / "mine.pugeo")
+    assert app.session_state["goes-to"] == "imagery"
 
 
 def test_an_audit_begins_is_left_and_resumed_and_its_end_leads_to_the_result(finished: Layout) -> None:
@@ -211,7 +211,7 @@ def test_warnings_and_name_of_an_imported_run_are_plain_and_few(project: Layout)
     assert (picture in words(app), plain(app).count("![x](https:")) == (False, 5)
     assert "35 more warnings" in words(app)
     run_names.rename(project, "ranker-1", picture)
-    value = next(each.value for each in show("project", project).metric if each.label == "Last run")
+    value = next(each.value for each in show("project", project).metric if each.label == "Run shown")
     assert picture not in value
     assert value.replace("\\", "").replace("\u2060", "") == picture
 

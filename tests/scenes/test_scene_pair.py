@@ -82,6 +82,17 @@ def test_each_flaw_is_a_worry_with_what_to_do(project: Layout) -> None:
     assert "3 buildings cannot be judged" in found["No data in footprints"]
 
 
+def test_scenes_without_buildings_and_of_several_kinds_are_named(pair: Layout) -> None:
+    far = replace(POST, scene_id="post-2", transform=(0.5, 0.0, 499_990.0, 0.0, -0.5, 4_000_100.0))
+    store.call(pair, contents.add_scenes, [far], small_grid())
+    assert worries(pair) == {"Scenes without buildings": "Add footprints for post-2, or nothing is mapped there."}
+    assert (judge(pair, None).bare, scene_pair.next_step(pair, judge(pair, None), None)) == (("post-2",), "footprints")
+    facts = {"nodata_share": [0.0] * N, "sensor_group": [0] * 15 + [1] * 5, "post_scene": ["a"] * 8 + ["b"] * 7 + ["c"] * 5}
+    found = judge(pair, facts)
+    assert worries(pair, facts)[scene_pair.KINDS].endswith("(1) a and b; (2) c.")
+    assert scene_pair.next_step(pair, found, facts) == "done", "whoever cut chips without them goes on"
+
+
 def test_each_step_comes_after_what_it_needs(tmp_path: Path) -> None:
     layout = store.create(tmp_path / "e.pugeo", "E")
 

@@ -139,7 +139,7 @@ def test_equal_names_become_scenes_and_equal_contents_a_note(folders: list[Path]
     again = add_scenes(job_of(layout), pre=[], post=paths["post"][:1])
     assert (again["added"], len(again["notes"])) == ([], 1)
     for folder in folders:
-        add_footprints(job_of(layout), path=str(folder / "footprints.geojson"))
+        add_footprints(job_of(layout), paths=[str(folder / "footprints.geojson")])
     with store.connect(layout) as db:
         assert [Path(scene.path).parent.name for scene in contents.scenes(db)] == ["west", "east", "west"]
         assert [one.file for one in import_log.all_records(db)] == ["east/footprints.geojson", "footprints.geojson"]

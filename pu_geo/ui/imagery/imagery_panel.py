@@ -19,7 +19,7 @@ from pu_geo.jobs import JobView, tasks
 from pu_geo.lifecycle import projects, removing
 from pu_geo.records import Grid, Scene
 from pu_geo.scenes import features, layers, preparation, scene_files, scene_pair, sites
-from pu_geo.scenes.actions import AddAoi, AddFootprints, AddGrid, AddLayer, AddScenes, AddXbd, Align, Chip, PutInSite, Relink
+from pu_geo.scenes.actions import AddAoi, AddFootprints, AddGrid, AddLayer, AddScenes, AddXbd, Chip, PutInSite, Relink
 from pu_geo.scenes.features import FeatureSets
 from pu_geo.scenes.preparation import Outlines, Overview
 from pu_geo.scenes.scene_files import LostFiles
@@ -31,6 +31,7 @@ from pu_geo.store.layout import RCF, SHARED, Layout
 from pu_geo.store.removals import Kind
 from pu_geo.ui import frame
 from pu_geo.ui.components import cluster_field, file_picker, job_card, remove_dialog
+from pu_geo.ui.frame import own
 from pu_geo.ui.imagery import texts
 from pu_geo.ui.routes import PREFIX
 from pu_geo.wording import listed, when
@@ -39,47 +40,42 @@ _PICTURES = ["tif", "tiff", "png", "jpg", "jpeg"]
 _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "xml", "json"]
 _VECTORS = ["geojson", "json", "gpkg", "zip", "fgb", "parquet", "geoparquet", "csv"]
 _CLUSTER = "imagery-cluster"
-_OF = "imagery-of"  # whose files the fields are about
-_WRITTEN = (
-    "post_paths",
-    "pre_paths",
-    "rgb_bands",
-    "file_crs",
-    "xbd_folder",
-    "xbd_chosen",
-    "scene_new_path",
-    "layer_paths",
-    "layer_name",
-    "footprint_path",
-    "footprint_crs",
-    "footprint_new_path",
-)
-_MOST_ACCOUNTS = 8
 _MOST_GROUPS = 4
 _ORDER: tuple[Step, ...] = ("scenes", "footprints", "align", "chips", "done")
 _ICONS = {"done": ":material/check_circle:", "current": ":material/radio_button_checked:", "blocked": ":material/lock:"}
 _COLORS = {"done": "green", "current": "blue", "blocked": "gray"}
 
 
-def main_action(layout: Layout, step: Step, is_running: bool) -> None:
+def main_action(layout: Layout, overview: Overview, pair: Pair, step: Step, is_running: bool) -> None:
     """Draw the next step as the screen's main button."""
     if step == "done":
         frame.link("annotate", texts.NEXT_ANNOTATE)
     elif step == "scenes":
-        file_picker.browse_button(
-            "all-scenes", texts.CHOOSE_SCENES_TITLE, "scenes", _into_both, several=True, label=texts.CHOOSE_SCENES,
-            is_main=True, disabled=is_running,
-        )  # fmt: skip
-    elif step == "footprints":
-        file_picker.browse_button(
-            "main-footprints", texts.BROWSE_FOOTPRINTS, "vectors", partial(_add_picked_footprints, layout),
-            label=texts.ADD_FOOTPRINTS, is_main=True, disabled=is_running,
-        )  # fmt: skip
-    elif step == "align":
-        _button(texts.ALIGN, "main-align", partial(jobs.start, layout, Align()), is_running, is_main=True)
+        _choose_scenes(layout, "all-scenes", is_running, is_main=True)
     else:
-        label = texts.CUT if preparation.overview(layout).chips is None else texts.CUT_AGAIN
-        _button(label, "main-chip", partial(_cut, layout), is_running, is_main=True)
+        if step == "footprints":
+            _choose_footprints(layout, "main-footprints", is_running, is_main=True)
+        if overview.n_buildings:
+            is_new, has_pre = overview.chips is None, any(scene.role == "pre" for scene in overview.scenes)
+            aligns = is_new and has_pre and not pair.shift
+            label = texts.ALIGN_AND_CUT if aligns else texts.CUT if is_new else texts.CUT_AGAIN
+            _button(label, "main-chip", partial(_cut, layout, align=aligns), is_running, is_main=step != "footprints")
+
+
+def _choose_scenes(layout: Layout, key: str, is_running: bool, *, is_main: bool = False) -> None:
+    """Draw the button whose dialog picks scenes, tells their dates, and adds them."""
+    file_picker.browse_button(
+        key, texts.CHOOSE_SCENES_TITLE, "scenes", partial(_start_scenes, layout), several=True, by_date=True,
+        label=texts.CHOOSE_SCENES, is_main=is_main, disabled=is_running,
+    )  # fmt: skip
+
+
+def _choose_footprints(layout: Layout, key: str, is_running: bool, *, is_main: bool = False) -> None:
+    """Draw the button whose dialog picks footprint files and adds them."""
+    file_picker.browse_button(
+        key, texts.BROWSE_FOOTPRINTS, "vectors", partial(_start_footprints, layout), several=True,
+        label=texts.CHOOSE_FOOTPRINTS, is_main=is_main, disabled=is_running,
+    )  # fmt: skip
 
 
 def _button(
@@ -90,7 +86,7 @@ def _button(
 
 
 def _field(key: str) -> str:
-    return str(st.session_state.get(key) or "").strip()
+    return str(st.session_state.get(own(key)) or "").strip()
 
 
 @contextmanager
@@ -143,7 +139,7 @@ def scenes(layout: Layout, overview: Overview, now: Step, is_running: bool) -> N
         _watch(layout, "scenes")
         ways = {
             **({texts.HERE: lambda: _scene_table(layout, overview, is_running)} if overview.scenes else {}),
-            texts.BY_PATH: lambda: _scene_paths(layout, overview, is_running),
+            texts.BY_PATH: lambda: _scene_paths(layout, overview, now, is_running),
             texts.UPLOAD: lambda: _scene_uploads(layout, is_running),
             texts.XBD: lambda: _xbd(layout, is_running),
             **({texts.LAYERS: lambda: _layers(layout, overview, is_running)} if overview.grid is not None else {}),
@@ -157,51 +153,44 @@ def _tabs(ways: Mapping[str, Callable[[], None]]) -> None:
             draw()
 
 
-def _scene_paths(layout: Layout, overview: Overview, is_running: bool) -> None:
+def _scene_paths(layout: Layout, overview: Overview, now: Step, is_running: bool) -> None:
     known = {scene.path for scene in overview.scenes}
-    for key in ("post_paths", "pre_paths"):  # what was added leaves its field; what was refused stays, to be corrected
-        if known.intersection(lines := preparation.paths_in(_field(key))):
-            st.session_state[key] = "\n".join(line for line in lines if line not in known)
-    for column, key, label, example, title in zip(
-        st.columns(2), ("post_paths", "pre_paths"), (texts.POST_PATHS, texts.PRE_PATHS),
-        (texts.POST_EXAMPLE, texts.PRE_EXAMPLE), (texts.BROWSE_POST, texts.BROWSE_PRE), strict=True,
-    ):  # fmt: skip
-        with column:
-            st.text_area(label, height=80, key=key, placeholder=example, help=texts.PATHS_HELP)
-            file_picker.browse_button(f"{key}-picker", title, "scenes", file_picker.into_lines(key), several=True)
+    fields = (
+        (own("post_paths"), texts.POST_PATHS, texts.POST_EXAMPLE),
+        (own("pre_paths"), texts.PRE_PATHS, texts.PRE_EXAMPLE),
+    )
+    for column, (key, label, example) in zip(st.columns(2), fields, strict=True):
+        _leave(key, known)
+        column.text_area(label, height=80, key=key, placeholder=example, help=texts.PATHS_HELP)
     with st.container(horizontal=True):
         is_named = bool(_field("post_paths") or _field("pre_paths"))
 
         def add() -> None:
             _start_scenes(layout, *(preparation.paths_in(_field(key)) for key in ("pre_paths", "post_paths")))
 
+        if now != "scenes":
+            _choose_scenes(layout, "more-scenes", is_running)
         _button(texts.ADD_SCENES, "add-scenes", add, is_running, is_main=is_named)
         with st.popover(frame.plain(texts.bands_and_crs(*_special())), icon=":material/tune:"):
-            st.text_input(texts.RGB, placeholder=texts.RGB_EXAMPLE, key="rgb_bands")
-            st.text_input(texts.CRS_MISSING, placeholder=texts.CRS_EXAMPLE, key="file_crs")
+            st.text_input(texts.RGB, placeholder=texts.RGB_EXAMPLE, key=own("rgb_bands"))
+            st.text_input(texts.CRS_MISSING, placeholder=texts.CRS_EXAMPLE, key=own("file_crs"))
             st.number_input(
-                texts.PIXEL_M, 0.01, 100.0, None, 0.1, key="pixel_m", placeholder=texts.PIXEL_M_EXAMPLE,
+                texts.PIXEL_M, 0.01, 100.0, None, 0.1, key=own("pixel_m"), placeholder=texts.PIXEL_M_EXAMPLE,
                 help=texts.PIXEL_M_HELP,
             )  # fmt: skip
 
 
-def _into_both(paths: list[str]) -> None:
-    """Write picked scenes into the fields of their dates, as their names tell them."""
-    for key, some in zip(("pre_paths", "post_paths"), preparation.by_role(paths), strict=True):
-        file_picker.into_lines(key)(some)
+def _leave(key: str, known: set[str]) -> bool:
+    """Take what was added out of a field, and return whether there was any; what was refused stays, to be corrected."""
+    lines = preparation.paths_in(str(st.session_state.get(key, "")))
+    if is_any := bool(known.intersection(lines)):
+        st.session_state[key] = "\n".join(line for line in lines if line not in known)
+    return is_any
 
 
 def _special() -> tuple[str, str, float | None]:
     """Return what people wrote of files that say too little: bands, CRS, pixel size in metres."""
-    return _field("rgb_bands"), _field("file_crs"), st.session_state.get("pixel_m")
-
-
-def forget_other(layout: Layout) -> None:
-    """Empty what was written of another project's files; before anything is drawn."""
-    if st.session_state.get(_OF) not in (None, str(layout.folder)):
-        st.session_state.update(dict.fromkeys(_WRITTEN, ""))
-        st.session_state["pixel_m"] = None
-    st.session_state[_OF] = str(layout.folder)
+    return _field("rgb_bands"), _field("file_crs"), st.session_state.get(own("pixel_m"))
 
 
 def _start_scenes(layout: Layout, pre: Sequence[str], post: Sequence[str]) -> None:
@@ -240,10 +229,10 @@ def _scene_uploads(layout: Layout, is_running: bool) -> None:
 
 def _xbd(layout: Layout, is_running: bool) -> None:
     left, right = st.columns([2, 1])
-    left.text_input(texts.XBD_FOLDER, key="xbd_folder", placeholder=texts.XBD_FOLDER_EXAMPLE, help=texts.XBD_HELP)
-    right.text_input(texts.XBD_NAMES, key="xbd_chosen", placeholder=texts.XBD_NAMES_EXAMPLE)
+    left.text_input(texts.XBD_FOLDER, key=own("xbd_folder"), placeholder=texts.XBD_FOLDER_EXAMPLE, help=texts.XBD_HELP)
+    right.text_input(texts.XBD_NAMES, key=own("xbd_chosen"), placeholder=texts.XBD_NAMES_EXAMPLE)
     with st.container(horizontal=True):
-        file_picker.browse_button("xbd-picker", texts.BROWSE_XBD, "folders", file_picker.into_field("xbd_folder"))
+        file_picker.browse_button("xbd-picker", texts.BROWSE_XBD, "folders", file_picker.into_field(own("xbd_folder")))
         _button(
             texts.ADD_XBD, "add-xbd",
             lambda: jobs.start(layout, AddXbd(_field("xbd_folder"), chosen=_field("xbd_chosen"))),
@@ -292,7 +281,7 @@ def _change_sites(layout: Layout, is_running: bool) -> None:
         [*(site.name for site in found), *(one for site in found for one in site.post)],
         key="site-what",
     )
-    right.text_input(texts.SITE_NAME, key="site-name", help=texts.SITE_NAME_HELP)
+    right.text_input(texts.SITE_NAME, key=own("site-name"), help=texts.SITE_NAME_HELP)
     _button(texts.PUT_IN_SITE, "put-in-site", lambda: jobs.start(layout, PutInSite(what, _field("site-name"))), is_running)
 
 
@@ -302,11 +291,13 @@ def _change(layout: Layout, kind: Kind, names: Sequence[str], is_running: bool) 
     name = left.selectbox(kind.capitalize(), list(names), key=f"{kind}-to-change")
     field, is_several = f"{kind}_new_paths", kind == "layer"
     into = file_picker.into_lines if is_several else file_picker.into_field
-    right.text_area(texts.OTHER_FILES[kind], key=field, height=80, help=texts.OTHER_FILES_HELP)
+    right.text_area(texts.OTHER_FILES[kind], key=own(field), height=80, help=texts.OTHER_FILES_HELP)
     paths = preparation.paths_in(_field(field))[: None if is_several else 1]
     with st.container(horizontal=True):
         remove_dialog.button(layout, kind, name, key=f"remove-{kind}", label=texts.REMOVE, disabled=is_running)
-        file_picker.browse_button(f"{kind}-new-picker", texts.OTHER_FILES[kind], "scenes", into(field), several=is_several)
+        file_picker.browse_button(
+            f"{kind}-new-picker", texts.OTHER_FILES[kind], "scenes", into(own(field)), several=is_several
+        )
         if paths:
             remove_dialog.button(
                 layout, kind, name, key=f"replace-{kind}", label=texts.REPLACE, paths=paths, disabled=is_running
@@ -370,23 +361,24 @@ def _layer_row(row: Mapping[str, Any]) -> dict[str, object]:
 
 def _add_layer_form(layout: Layout, overview: Overview, is_running: bool) -> None:
     known = {scene.path for scene in overview.layer_scenes}
-    if known.intersection(lines := preparation.paths_in(_field("layer_paths"))):  # what was added leaves its field
-        st.session_state["layer_paths"] = "\n".join(line for line in lines if line not in known)
-        st.session_state["layer_name"] = ""
+    if _leave(own("layer_paths"), known):
+        st.session_state[own("layer_name")] = ""
     left, right = st.columns(2)
     with left:
         st.text_area(
             texts.LAYER_PATHS,
             height=122,
-            key="layer_paths",
+            key=own("layer_paths"),
             placeholder=texts.LAYER_PATHS_EXAMPLE,
             help=texts.LAYER_PATHS_HELP,
         )
     with right:
         name, when = st.columns(2)
-        name.text_input(texts.LAYER_NAME, key="layer_name", placeholder=texts.LAYER_NAME_EXAMPLE, help=texts.LAYER_NAME_HELP)
+        name.text_input(
+            texts.LAYER_NAME, key=own("layer_name"), placeholder=texts.LAYER_NAME_EXAMPLE, help=texts.LAYER_NAME_HELP
+        )
         when.selectbox(
-            texts.LAYER_WHEN, list(texts.LAYER_WHENS), format_func=texts.LAYER_WHENS.__getitem__, key="layer_when"
+            texts.LAYER_WHEN, list(texts.LAYER_WHENS), format_func=texts.LAYER_WHENS.__getitem__, key=own("layer_when")
         )
         kind, nodata = st.columns(2)
         kind.selectbox(
@@ -394,13 +386,13 @@ def _add_layer_form(layout: Layout, overview: Overview, is_running: bool) -> Non
             list(texts.LAYER_KINDS),
             index=list(texts.LAYER_KINDS).index("other"),
             format_func=texts.LAYER_KINDS.__getitem__,
-            key="layer_kind",
+            key=own("layer_kind"),
             help=texts.LAYER_KIND_HELP,
         )
-        nodata.text_input(texts.LAYER_NODATA, key="layer_nodata", placeholder=texts.LAYER_NODATA_EXAMPLE)
+        nodata.text_input(texts.LAYER_NODATA, key=own("layer_nodata"), placeholder=texts.LAYER_NODATA_EXAMPLE)
     with st.container(horizontal=True):
         file_picker.browse_button(
-            "layer-picker", texts.BROWSE_LAYER, "scenes", file_picker.into_lines("layer_paths"), several=True
+            "layer-picker", texts.BROWSE_LAYER, "scenes", file_picker.into_lines(own("layer_paths")), several=True
         )
         _button(texts.ADD_LAYER, "add-layer", partial(_add_layer, layout), is_running, is_main=bool(_field("layer_paths")))
 
@@ -441,12 +433,12 @@ def _lost_group(layout: Layout, group: LostFiles, is_running: bool) -> None:
     key = f"lost-{frame.digest([group.old])}"
     with st.container(horizontal=True, vertical_alignment="bottom"):
         st.text_input(
-            texts.NEW_FOLDER if group.is_folder else texts.NEW_FILE, key=f"{key}-path", help=texts.RELINK_HELP,
+            texts.NEW_FOLDER if group.is_folder else texts.NEW_FILE, key=own(f"{key}-path"), help=texts.RELINK_HELP,
             placeholder=texts.NEW_FOLDER_EXAMPLE if group.is_folder else texts.NEW_FILE_EXAMPLE,
         )  # fmt: skip
         file_picker.browse_button(
             f"{key}-picker", texts.BROWSE_FOLDER if group.is_folder else texts.BROWSE_FILE,
-            "folders" if group.is_folder else "scenes", file_picker.into_field(f"{key}-path"), disabled=is_running,
+            "folders" if group.is_folder else "scenes", file_picker.into_field(own(f"{key}-path")), disabled=is_running,
         )  # fmt: skip
         _button(
             texts.RELINK_FOLDER if group.is_folder else texts.RELINK, f"{key}-relink",
@@ -474,12 +466,16 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
     worries += sites.lacking_words(found)
     has_pre = any(scene.role == "pre" for scene in overview.scenes)
     what = texts.PAIR if has_pre else texts.POST_IMAGE
-    with st.container(border=True, horizontal=True, gap="medium"):
+    with st.container(border=True, horizontal=len(found) == 1, gap="medium"):
         _pictures(layout, overview, found)
         with st.container(width="stretch"):
             if worries:
                 st.markdown(f":orange[:material/warning:] **{texts.WORRIES.format(what=what)}**")
                 st.markdown("\n".join(f"- {worry}" for worry in worries))
+                if any(check.name == scene_pair.KINDS for check in pair.checks):
+                    frame.link("annotate", texts.MARK_EACH)
+            elif not overview.n_buildings:
+                st.markdown(f":blue[:material/info:] **{texts.NO_BUILDINGS}** {texts.NEEDS_BUILDINGS}")
             elif has_pre and not pair.shift:
                 st.markdown(f":blue[:material/info:] **{texts.FITS_SO_FAR}** {texts.NOT_MEASURED}")
             else:
@@ -538,22 +534,25 @@ _FIGURES = """<style>
 # Footprints
 
 
-def footprints(layout: Layout, overview: Overview, here: Outlines, now: Step, is_running: bool) -> None:
+def footprints(
+    layout: Layout, overview: Overview, pair: Pair, here: Outlines, now: Step, is_running: bool
+) -> None:  # fmt: skip
     """Draw step 2: the account of each footprint file, the area of interest, and ways to add them."""
-    with _step(2, texts.FOOTPRINTS, texts.footprints_here(overview.units), ["footprints"], now):
+    n_post = sum(scene.role == "post" for scene in overview.scenes)
+    with _step(2, texts.FOOTPRINTS, texts.footprints_here(overview.units, len(pair.bare), n_post), ["footprints"], now):
         if overview.grid is None:
             st.caption(texts.NEEDS_SCENE)
             return
         _watch(layout, "footprints")
         ways = {
             **({texts.HERE: lambda: _here(layout, overview, here, is_running)} if overview.n_buildings else {}),
-            texts.FOOTPRINT_FILE: lambda: _footprint_path(layout, is_running),
+            texts.FOOTPRINT_FILES: lambda: _footprint_path(layout, now, is_running),
             texts.UPLOAD_FOOTPRINTS: lambda: _uploads(
                 texts.FORMATS,
                 _VECTORS,
                 "footprint-file",
                 texts.ADD_UPLOAD,
-                lambda kept: _start_footprints(layout, "".join(kept)),
+                partial(_start_footprints, layout),
                 layout,
                 is_running,
             ),
@@ -561,6 +560,7 @@ def footprints(layout: Layout, overview: Overview, here: Outlines, now: Step, is
             texts.AOI_TAB: lambda: _aoi(layout, here, is_running),
         }
         _tabs(ways)
+        st.caption(texts.IN_QGIS, help=frame.plain(str(layout.folder)))
 
 
 def _here(layout: Layout, overview: Overview, here: Outlines, is_running: bool) -> None:
@@ -585,11 +585,11 @@ def _change_footprints(layout: Layout, overview: Overview, here: Outlines, is_ru
         )
     with right:
         st.text_input(
-            texts.NEW_FOOTPRINTS, key="footprint_new_path", placeholder=texts.FOOTPRINT_EXAMPLE, help=texts.FORMATS
+            texts.NEW_FOOTPRINTS, key=own("footprint_new_path"), placeholder=texts.FOOTPRINT_EXAMPLE, help=texts.FORMATS
         )
         with st.container(horizontal=True):
             file_picker.browse_button(
-                "footprint-new-picker", texts.NEW_FOOTPRINTS, "vectors", file_picker.into_field("footprint_new_path")
+                "footprint-new-picker", texts.NEW_FOOTPRINTS, "vectors", file_picker.into_field(own("footprint_new_path"))
             )
             _button(
                 texts.COMPARE_FOOTPRINTS, "compare-footprints", lambda: removing.start_replacing_footprints(
@@ -607,44 +607,44 @@ def _accounts(here: Outlines) -> None:
             texts.REPAIRED: one.repaired, texts.LEFT_OUT: one.n_dropped,
             texts.WHY: ", ".join(texts.REASON.format(n=n, reason=reason) for reason, n in one.dropped.items()),
         }
-        for one in here.imports[:_MOST_ACCOUNTS]
+        for one in here.imports
     ]  # fmt: skip
     counted = {texts.FEATURES_IN: st.column_config.NumberColumn(texts.FEATURES_IN, help=texts.FEATURES_HELP)}
     st.dataframe(rows, hide_index=True, key="accounts", column_config=counted)
-    newest = here.imports[0]
-    if newest.notes:
-        frame.caption(texts.FILE_NOTES.format(file=newest.file, notes=" ".join(newest.notes)))
+    files: dict[str, list[str]] = {}
+    for one in here.imports:
+        files.setdefault(" ".join(one.notes), []).append(one.file)
+    for notes, names in files.items():
+        if notes:
+            frame.caption(texts.FILE_NOTES.format(file=listed(names), notes=notes))
     for words in dict.fromkeys(words for one in here.imports for words in one.doubts):
         frame.warn(words)
 
 
-def _footprint_path(layout: Layout, is_running: bool) -> None:
+def _footprint_path(layout: Layout, now: Step, is_running: bool) -> None:
     left, right = st.columns([3, 1])
-    left.text_input(texts.FOOTPRINT_FILE, key="footprint_path", placeholder=texts.FOOTPRINT_EXAMPLE, help=texts.FORMATS)
-    right.text_input(texts.CRS_MISSING, key="footprint_crs", placeholder=texts.CRS_EXAMPLE)
+    left.text_area(
+        texts.FOOTPRINT_PATHS, key=own("footprint_paths"), placeholder=texts.FOOTPRINT_EXAMPLE, help=texts.FORMATS, height=80
+    )
+    right.text_input(texts.CRS_MISSING, key=own("footprint_crs"), placeholder=texts.CRS_EXAMPLE)
+
     with st.container(horizontal=True):
-        file_picker.browse_button(
-            "footprint-picker", texts.BROWSE_FOOTPRINTS, "vectors", file_picker.into_field("footprint_path")
-        )
         _button(
             texts.ADD_FOOTPRINTS, "add-footprints",
-            lambda: _start_footprints(layout, preparation.first_path(_field("footprint_path"))),
-            is_running, is_main=bool(_field("footprint_path")),
+            lambda: _start_footprints(layout, preparation.paths_in(_field("footprint_paths"))), is_running,
+            is_main=bool(_field("footprint_paths")),
         )  # fmt: skip
+        if now != "footprints":
+            _choose_footprints(layout, "more-footprints", is_running)
 
 
-def _add_picked_footprints(layout: Layout, paths: list[str]) -> None:
-    st.session_state["footprint_path"] = paths[0]  # it is there to be corrected where the file is refused
-    _start_footprints(layout, paths[0])
-
-
-def _start_footprints(layout: Layout, path: str) -> None:
-    jobs.start(layout, AddFootprints(path, crs=_field("footprint_crs")))
+def _start_footprints(layout: Layout, paths: list[str]) -> None:
+    jobs.start(layout, AddFootprints(paths, crs=_field("footprint_crs")))
 
 
 def _lay_grid(layout: Layout, is_running: bool) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        st.number_input(texts.GRID_SIDE, 5, 1000, 30, 5, key="grid_side", width=200, help=texts.GRID_HELP)
+        st.number_input(texts.GRID_SIDE, 5, 1000, 30, 5, key=own("grid_side"), width=200, help=texts.GRID_HELP)
         _button(texts.CREATE_GRID, "add-grid", lambda: jobs.start(layout, AddGrid(float(_field("grid_side")))), is_running)
 
 
@@ -653,10 +653,12 @@ def _aoi(layout: Layout, here: Outlines, is_running: bool) -> None:
         known = preparation.last_aoi_words(layout) or texts.AOI_LIMIT.format(source=here.aoi.source)
         st.caption(f":material/crop_free: {frame.plain(known)}")
     left, right = st.columns(2)
-    left.text_input(texts.AOI_FILE, key="aoi_path", placeholder=texts.AOI_EXAMPLE, help=f"{texts.AOI_HELP} {texts.FORMATS}")
-    right.text_input(texts.AOI_TEXT, key="aoi_text", placeholder=texts.AOI_TEXT_EXAMPLE, help=texts.AOI_HELP)
+    left.text_input(
+        texts.AOI_FILE, key=own("aoi_path"), placeholder=texts.AOI_EXAMPLE, help=f"{texts.AOI_HELP} {texts.FORMATS}"
+    )
+    right.text_input(texts.AOI_TEXT, key=own("aoi_text"), placeholder=texts.AOI_TEXT_EXAMPLE, help=texts.AOI_HELP)
     with st.container(horizontal=True):
-        file_picker.browse_button("aoi-picker", texts.BROWSE_AOI, "vectors", file_picker.into_field("aoi_path"))
+        file_picker.browse_button("aoi-picker", texts.BROWSE_AOI, "vectors", file_picker.into_field(own("aoi_path")))
         _button(
             texts.REPLACE_AOI if here.aoi else texts.SET_AOI,
             "set-aoi",
@@ -694,9 +696,9 @@ def chips(layout: Layout, overview: Overview, pair: Pair, now: Step, is_running:
                 st.caption(texts.ALIGNED.format(how=pair.shift) if pair.shift else texts.NOT_ALIGNED)
         with st.container(horizontal=True, vertical_alignment="bottom"):
             ways = ["auto", "pre+post", "post"] if has_pre else ["post"]
-            st.radio(texts.CHIP_BANDS, ways, horizontal=True, key="chip_bands", help=texts.CHIP_BANDS_HELP)
+            st.radio(texts.CHIP_BANDS, ways, horizontal=True, key=own("chip_bands"), help=texts.CHIP_BANDS_HELP)
             st.select_slider(
-                texts.CHIP_SIZE, [32, 48, 64, 96, 128], value=64, key="chip_size", width=280, help=texts.CHIP_SIZE_HELP
+                texts.CHIP_SIZE, [32, 48, 64, 96, 128], value=64, key=own("chip_size"), width=280, help=texts.CHIP_SIZE_HELP
             )
             _button(texts.CUT_AGAIN if made else texts.CUT, "chip", partial(_cut, layout), is_running)
             if made:
@@ -721,11 +723,11 @@ def _remove_chips(layout: Layout, overview: Overview, known: FeatureSets, is_run
         )
 
 
-def _cut(layout: Layout) -> None:
-    size_px, bands = int(st.session_state.get("chip_size") or 64), _field("chip_bands")
+def _cut(layout: Layout, *, align: bool = False) -> None:
+    size_px, bands = int(st.session_state.get(own("chip_size")) or 64), _field("chip_bands")
     has_pre = any(scene.role == "pre" for scene in preparation.overview(layout).scenes)
     ways = bands or ("auto" if has_pre else "post")
-    jobs.start(layout, Chip(size_px, bands=ways, cluster=cluster_field.given(_CLUSTER)))  # type: ignore[arg-type]
+    jobs.start(layout, Chip(size_px, bands=ways, align=align, cluster=cluster_field.given(_CLUSTER)))  # type: ignore[arg-type]
 
 
 def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:

@@ -29,7 +29,6 @@ BY_PATH, UPLOAD, XBD = "Add scenes", "Upload small files", "xBD folder"
 POST_PATHS = "Post-event images, one path a line"
 PRE_PATHS = "Pre-event images, one path a line (optional)"
 POST_EXAMPLE, PRE_EXAMPLE = "/data/post.tif", "/data/pre.tif"
-BROWSE_POST, BROWSE_PRE = "Choose post-event scenes", "Choose pre-event scenes"
 PATHS_HELP = (
     "GeoTIFF, or PNG and JPEG with a world file or xBD labels. Files stay where they are. Pre and post may differ in "
     "coordinate system and pixel size. Several files of one date are joined into one image; equal file names are fine."
@@ -133,20 +132,27 @@ RELINK, RELINK_FOLDER = "Find the file", "Find the files"
 # Whether the pair is usable
 
 WORRIES = "Check before you rely on the {what}"
+NO_BUILDINGS = "No scene has buildings yet."
+NEEDS_BUILDINGS = "Add footprints: alignment and chips need them."
 FITS_SO_FAR = "The pair fits so far."
 NOT_MEASURED = "Align it to measure the misalignment."
 USABLE = "The {what} is usable"
 PAIR, POST_IMAGE = "pair", "post-event image"
+MARK_EACH = "Mark buildings on Annotate"
 
 # Footprints
 
-FOOTPRINT_FILE = "Footprint file"
+FOOTPRINT_FILES, FOOTPRINT_PATHS = "Add footprints", "Footprint files, one path a line"
 FOOTPRINT_EXAMPLE = "/data/houses.geojson"
 FORMATS = "GeoJSON, GeoPackage, shapefile (.zip), FlatGeobuf, GeoParquet, CSV with WKT, or xBD labels."
-BROWSE_FOOTPRINTS = "Choose a footprint file"
+CHOOSE_FOOTPRINTS, BROWSE_FOOTPRINTS = "Choose footprints", "Choose footprint files"
 ADD_FOOTPRINTS = "Add footprints"
 UPLOAD_FOOTPRINTS = "Upload a small file"
 ADD_UPLOAD = "Add this file"
+IN_QGIS = (
+    "For the attribute table and for measuring, open the project's file project.gpkg in QGIS, which shows it live. To edit "
+    "outlines, edit the footprint file there and replace the footprints here."
+)
 GRID = "No footprints? Create a grid"
 GRID_SIDE = "Side of a cell in m"
 GRID_HELP = "Square cells cover the post-event scenes; each is labeled as if it were a building."
@@ -181,7 +187,7 @@ NONE_YET = "none yet"
 
 # Chips
 
-ALIGN, ALIGN_AGAIN = "Align pre and post", "Align again"
+ALIGN, ALIGN_AGAIN, ALIGN_AND_CUT = "Align pre and post", "Align again", "Align and cut chips"
 ALIGN_HELP = "Measures the shift between the dates at each building. Cut chips again afterwards to use it."
 ALIGNED = "Aligned: {how}."
 NOT_ALIGNED = "Pre and post may be some meters out of line. Align them before you cut chips."
@@ -253,14 +259,15 @@ def scenes_here(n_pre: int, n_post: int, n_layers: int = 0) -> str:
     return " · ".join([*found, *([plural(n_layers, "layer")] if n_layers else [])])
 
 
-def footprints_here(units: Units) -> str:
-    """Write how many footprints there are; "" where there is none.
+def footprints_here(units: Units, n_bare: int = 0, n_post: int = 0) -> str:
+    """Write how many footprints there are, and in how many scenes there are none; "" where there is none at all.
 
-    >>> footprints_here(Units(383)), footprints_here(Units(0, 2)), footprints_here(Units(0))
-    ('383 buildings', '2 cells', '')
+    >>> footprints_here(Units(383)), footprints_here(Units(0, 2), 5, 6), footprints_here(Units(0), 6, 6)
+    ('383 buildings', '2 cells · 5 of 6 scenes have none', '')
     """
     n = units.n_buildings + units.n_cells
-    return plural(n, units.one, units.several) if n else ""
+    bare = f" · {n_bare} of {n_post} scenes have none" if n_bare else ""
+    return f"{plural(n, units.one, units.several)}{bare}" if n else ""
 
 
 def chips_here(n: int, size_px: int, bands: str) -> str:

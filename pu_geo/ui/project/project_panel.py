@@ -13,7 +13,7 @@ from pu_geo.jobs import tasks
 from pu_geo.lifecycle import projects, removing
 from pu_geo.lifecycle.projects import Recent
 from pu_geo.scenes import preparation
-from pu_geo.store import removals, run_names
+from pu_geo.store import chosen, removals, run_names
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker, job_card
@@ -21,9 +21,8 @@ from pu_geo.ui.project import texts
 from pu_geo.wording import day_and_time, size
 
 ASSETS = Path(frame.__file__).with_name("assets")
-_MOST_CARDS = 5
-_ROW_PX = 44  # of the folder's line: what stands under it must not move while somebody types
-_NAME, _PATH, _OWN_PATH = "new_name", "new_path", "new_path_is_own"
+_MOST_CARDS, _RECENT_PX = 5, 460
+_NAME, _PATH = "new_name", "new_path"
 
 
 def open_project(layout: Layout, action: DeltaGenerator) -> None:
@@ -31,15 +30,15 @@ def open_project(layout: Layout, action: DeltaGenerator) -> None:
     summary, last_export = projects.summary(layout), projects.last_export(layout)
     with st.container(border=True):
         st.markdown(f"#### {frame.plain(summary.name)}", help=frame.plain(str(summary.folder)))
-        last = summary.last_run
+        shown = chosen.chosen_run(layout)
         figures = (
             (texts.SCENES, texts.SCENES_VALUE.format(n_pre=summary.n_pre, n_post=summary.n_post)),
             (summary.units.several.capitalize(), f"{summary.n_buildings:,}"),
             (texts.DAMAGED, f"{summary.n_positive:,}"),
-            (texts.LAST_RUN, run_names.name(layout, last.run_id) if last else texts.NONE_YET),
+            (texts.RUN, run_names.name(layout, shown.run_id) if shown else texts.NONE_YET),
             (texts.LAST_EXPORT, last_export.rsplit("/", 1)[-1] if last_export else texts.NONE_YET),
         )
-        with st.container(horizontal=True, gap="large"):
+        with st.container(horizontal=True, gap="medium"):
             for label, value in figures:
                 st.metric(label, frame.plain(value), width="content")
         is_filling = job_card.watch(
@@ -51,14 +50,16 @@ def open_project(layout: Layout, action: DeltaGenerator) -> None:
 
 
 def choices(layout: Layout | None) -> None:
-    """Draw the ways to a project: a new one, a recent one, the sample event."""
-    left, right = st.columns([2, 3], gap="medium")
-    with left:
-        with st.container(border=True):
+    """Draw the ways to a project: a recent one, a new one, the sample event; those two are closed while one is open."""
+    if layout is not None:
+        _recent(layout)
+    with st.container(border=True) if layout is None else st.expander(f"{texts.NEW} · {texts.SAMPLE}"):
+        left, right = st.columns([3, 2], gap="medium")
+        with left:
             _new()
-        with st.container(border=True):
+        with right:
             _sample()
-    with right.container(border=True):
+    if layout is None:
         _recent(layout)
 
 
@@ -69,37 +70,23 @@ def _enter() -> Any:
 
 
 def _new() -> None:
-    """Draw the field of a new project's name, and the folder that follows from it.
-
-    The field hands over what is typed after each pause, and the button is never disabled: one click, or Enter, does it.
+    """Draw the fields of a new project. The name is handed over after each pause, and the button is never disabled: one
+    click, or Enter, does it.
     """
-    state = st.session_state
     st.markdown(f"**{texts.NEW}**")
     _enter()(key="enter")
     with st.container(key="enter-create"):
         name = st.text_input(texts.NAME, placeholder=texts.NAME_EXAMPLE, key=_NAME, live=True)
-    folder = projects.suggested_folder(name)
-    if state.get(_OWN_PATH):
-        st.text_input(texts.FOLDER, key=_PATH, help=texts.FOLDER_HELP.format(home=projects.home()))
-    with st.container(horizontal=True, vertical_alignment="center", height=_ROW_PX, border=False):
-        if state.get(_OWN_PATH):
-            st.button(texts.AUTOMATIC, key="auto-folder", type="tertiary", on_click=lambda: state.update({_OWN_PATH: False}))
-        elif folder is None:
-            st.caption(texts.FOLDER_LATER)
-        else:
-            st.caption(texts.FOLDER_HERE.format(folder=frame.plain(str(folder))))
-            st.button(
-                texts.CHANGE, key="change-folder", type="tertiary",
-                on_click=lambda: state.update({_OWN_PATH: True, _PATH: str(folder)}),
-            )  # fmt: skip
-    frame.press(texts.CREATE, _create, key="create", type="primary")
+        suggested = projects.suggested_folder(name) or texts.FOLDER_LATER
+        help = texts.FOLDER_HELP.format(home=projects.home())
+        st.text_input(texts.FOLDER, placeholder=str(suggested), key=_PATH, help=help)
+        st.button(texts.CREATE, key="create", type="primary", on_click=frame.goes("imagery", _create))
 
 
 def _create() -> None:
     state = st.session_state
-    path = str(state.get(_PATH) or "") if state.get(_OWN_PATH) else ""
-    frame.use(projects.create_named(str(state.get(_NAME) or ""), path))
-    state.update({_NAME: "", _OWN_PATH: False})
+    frame.use(projects.create_named(str(state.get(_NAME) or ""), str(state.get(_PATH) or "")))
+    state.update({_NAME: "", _PATH: ""})
 
 
 def _sample() -> None:
@@ -116,12 +103,9 @@ def _recent(layout: Layout | None) -> None:
     found = projects.recent_cards()
     if not found:
         st.caption(texts.NO_RECENT)
-    for card in found[:_MOST_CARDS]:
-        _card(card, is_open=layout is not None and card.layout == layout)
-    if len(found) > _MOST_CARDS:
-        with st.expander(texts.MORE_RECENT.format(n=len(found))):
-            for card in found[_MOST_CARDS:]:
-                _card(card, is_open=layout is not None and card.layout == layout)
+    with st.container(height="content" if len(found) <= _MOST_CARDS else _RECENT_PX, border=False):
+        for card in found:
+            _card(card, is_open=layout is not None and card.layout == layout)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         file_picker.browse_button(
             "open-project",
@@ -158,8 +142,7 @@ def next_round(layout: Layout) -> None:
     """Draw how a newer post image of the same event becomes the next round; nothing before there are buildings."""
     if not projects.summary(layout).n_buildings:
         return
-    mine = projects.token_of(layout)  # not another project's of this session
-    scenes = f"round-post-{mine}"
+    scenes = frame.own("round-post")
     with st.expander(texts.ROUND):
         st.caption(texts.ROUND_ABOUT)
         with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -167,7 +150,7 @@ def next_round(layout: Layout) -> None:
             file_picker.browse_button(
                 "round-scenes", texts.ROUND_POST, "scenes", file_picker.into_lines(scenes), several=True
             )
-        beside = st.text_input(texts.ROUND_FOLDER, projects.next_folder(layout), key=f"round-path-{mine}")
+        beside = st.text_input(texts.ROUND_FOLDER, projects.next_folder(layout), key=frame.own("round-path"))
         frame.button(
             texts.ROUND_START,
             lambda: frame.use(projects.begin_round(layout, beside, preparation.paths_in(post))),

@@ -34,8 +34,9 @@ def draw(layout: Layout) -> None:
             if found:
                 with st.popover(texts.RESTORE, icon=":material/history:"):
                     st.caption(texts.RESTORE_ABOUT)
-                    own = f"restore-to-{projects.token_of(layout)}"  # and not another project's of this session
-                    folder = st.text_input(texts.RESTORE_TO, str(recovery.restored_folder(layout)), key=own)
+                    folder = st.text_input(
+                        texts.RESTORE_TO, str(recovery.restored_folder(layout)), key=frame.own("restore-to")
+                    )
                     frame.button(texts.RESTORE_NOW, lambda: _restored(layout, folder), key="restore-now", type="primary")
             frame.button(
                 texts.CHECK,

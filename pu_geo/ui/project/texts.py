@@ -17,11 +17,8 @@ NEW = "New project"
 NAME = "Name of the event"
 NAME_EXAMPLE = "Joplin tornado 2011"
 FOLDER = "Folder"
-FOLDER_HERE = "Saved in {folder}"
-FOLDER_LATER = "Its folder is named after it."
-CHANGE = "Change"
-AUTOMATIC = "Use the suggested folder"
-FOLDER_HELP = "A name without a folder goes into {home}."
+FOLDER_LATER = "named after the event"
+FOLDER_HELP = "Leave it empty for the folder that stands there in gray. A name alone goes into {home}."
 CREATE = "Create project"
 RECENT = "Recent projects"
 NO_RECENT = "None yet. Projects you open or create are listed here."
@@ -34,12 +31,14 @@ OPEN = "Open"
 IS_OPEN = "Open now"
 OPEN_OTHER = "Type a path"
 OPEN_BROWSE = "Browse for another project"
-MORE_RECENT = "All {n} recent projects"
 PROJECT_PATH = "Path of a .pugeo folder"
 PROJECT_PATH_EXAMPLE = "/data/joplin.pugeo"
 OPEN_PATH = "Open this path"
 SAMPLE = "Sample event"
-SAMPLE_ABOUT = "A made-up town after a tornado: 1,600 buildings, about 5 % damaged. Ready in one or two minutes."
+SAMPLE_ABOUT = (
+    "A made-up town after a tornado. Of its 1,600 buildings 86 (5.4 %) are destroyed or have major damage, 46 have minor "
+    "damage. Ready in one or two minutes."
+)
 OPEN_SAMPLE = "Open the sample event"
 
 # The open project
@@ -47,7 +46,7 @@ OPEN_SAMPLE = "Open the sample event"
 SCENES = "Scenes"
 SCENES_VALUE = "{n_pre} pre, {n_post} post"
 DAMAGED = "Damaged so far"
-LAST_RUN = "Last run"
+RUN = "Run shown"
 LAST_EXPORT = "Last export"
 NONE_YET = "none yet"
 NEXT = {"imagery": "Add imagery", "annotate": "Annotate", "train": "Train", "damage_map": "See the damage map"}
@@ -101,11 +100,15 @@ CHECK = "Check this project"
 # The file picker
 
 BROWSE = "Browse"
-FILTER = "Filter by name"
+FILTER = "Filter by name, or type a path"
 NO_MATCH = "Nothing here to choose."
 TOO_MANY = "{n_shown:,} of {n:,} are shown. Filter by name to see others."
 USE_FOLDER = "Use this folder"
-SELECT_ALL = "Select all {n} shown"
+SELECT_ALL = "Select all {n}"
+SELECT_BELOW = "Select all, subfolders too"
+FILE, DATE = "File", "Date"
+BY_DATE = "{} pre and {} post, by their names. Double-click a date to change it."
+UNTOLD = "{n} names do not say which. These are:"
 CLEAR = "Clear"
 FORMATS = {
     "scenes": "GeoTIFF, PNG and JPEG files are listed. Files stay where they are.",
@@ -135,13 +138,13 @@ def in_order(n: int) -> str:
     return f"{plural(n, 'check')} found nothing wrong."
 
 
-def add_files(n: int) -> str:
+def add_files(n: int, *, fills: bool = False) -> str:
     """Write what the picker's button does.
 
-    >>> add_files(0), add_files(1), add_files(3)
-    ('Add files', 'Add 1 file', 'Add 3 files')
+    >>> add_files(0), add_files(1), add_files(3, fills=True)
+    ('Add files', 'Add 1 file', 'Take 3 files')
     """
-    return f"Add {plural(n, 'file')}" if n else "Add files"
+    return f"{'Take' if fills else 'Add'} {plural(n, 'file') if n else 'files'}"
 
 
 def chosen(names: list[str]) -> str:
