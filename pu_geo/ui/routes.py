@@ -85,9 +85,7 @@ def _tile(layout: Layout, _: Mapping[str, str], layer: str, z: int, x: int, y: i
     found = _file(layout, "quicklooks", layer, str(z), str(x), f"{y}.jpg")
     if found is not None or not _file(layout, "quicklooks", layer, "pyramid.json"):
         return found
-    empty = _nothing()
-    empty.headers["Pu-Geo-Empty"] = "1"  # not a project or pyramid that is gone: there is no data here
-    return empty
+    return Response(status_code=204)  # not a project or pyramid that is gone: there is no data here
 
 
 def _version(layout: Layout, query: Mapping[str, str], version: str, name: str) -> Found:

@@ -41,9 +41,7 @@ def agreement(n: int, share: float) -> str:
 
 # Progress
 
-PROGRESS = "**Progress:** {words}"
-CURVE = "Curve"
-CURVE_HELP = "Damaged buildings found, by answers."
+PROGRESS = "Progress"
 CURVE_X = "answers"
 CURVE_Y = "damaged found"
 CURVE_NAME = "damaged"

@@ -108,7 +108,6 @@ def project_view(
         "color_by": color_by,
         "wall": {"chip_set": chips["chip_set"], "v": chips["chip_set"], **chips["sheets"]} if chips else None,
         "queue": None if queue is None else encode_queue(queue, positions, is_assessment=is_assessment),
-        "height": None,
         "types": list(types),
         "conflicts": None
         if conflicts is None

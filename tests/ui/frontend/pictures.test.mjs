@@ -86,7 +86,7 @@ test("a picture of many tiles waits once for each, and is drawn once a frame", a
   frame();
   const tiles = asked;
   assert.ok(tiles >= 6, `${tiles}`);
-  for (const request of server.open) request.answer(null, 404, { "Pu-Geo-Empty": "1" });
+  for (const request of server.open) request.answer(null, 204);
   await settle();
   assert.equal(asked, tiles, "nothing is drawn before the next frame");
   frame();
@@ -115,7 +115,7 @@ test("a picture waits for the outline of its building: a box is never drawn into
   let done = 0;
   const picture = () => pictures.thumbnail(0, 44, () => (done += 1));
   assert.equal(picture(), null);
-  for (const request of server.open.filter(({ url }) => url.endsWith(".jpg?v=1"))) request.answer(null, 404, { "Pu-Geo-Empty": "1" });
+  for (const request of server.open.filter(({ url }) => url.endsWith(".jpg?v=1"))) request.answer(null, 204);
   await settle();
   assert.equal(picture(), null, "the ground is here, its outline is not");
   const before = done;
@@ -133,7 +133,7 @@ test("a tile is asked for once, the newest first; one without data is null, one 
   for (let k = 0; k < 8; k++) assert.equal(want(`t${k}`, k !== 7), undefined);
   want("t0");
   assert.deepEqual(server.requests.map(({ url }) => url), ["t0", "t1", "t2", "t3", "t4", "t5"]);
-  server.requests[0].answer(null, 404, { "Pu-Geo-Empty": "1" });
+  server.requests[0].answer(null, 204);
   await settle();
   assert.deepEqual(done, ["t0", "t0"]);
   assert.equal(want("t0"), null);

@@ -2,7 +2,8 @@
 
 import { Card } from "./card.js";
 import { ChipPictures } from "./chip_pictures.js";
-import { NOT_ASSESSABLE, UNLABELED } from "./colors.js";
+import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
+import { placesOf } from "./details.js";
 import { h, onceAFrame, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
 import { FlagBar } from "./flag_bar.js";
@@ -28,6 +29,7 @@ import { WallPane } from "./wall_pane.js";
 const logs = new Map(); // by project; they outlive a change of page
 
 const LOOK = { view: "post", arrows: false, modelView: false, layer: "", opacity: 0.8, ramp: "grey" }; // kept for a project in this tab
+const FIRST_CLICKS = 5; // damaged ones, until which all chips are a better start than the queue
 const COLORS = ["category", "scores", "uncertainty", "types"]; // of the damage map, as P walks through them
 
 export class DamageView {
@@ -88,7 +90,8 @@ export class DamageView {
     this.layerBox = new LayerBox(store, { layer: (name) => this.#setLayer({ layer: name }), opacity: (opacity) => this.#setLayer({ opacity }), ramp: (ramp) => this.#setLayer({ ramp }) });
     this.siteBox = new SiteBox(store, (k) => this.#goToSite(k));
     this.map.target.addEventListener("pointerdown", () => this.siteBox.toggle(false));
-    this.map.root.append(this.siteBox.root, this.layerBox.root, this.marks.root);
+    this.map.corner.append(this.layerBox.root);
+    this.map.root.append(this.siteBox.root, this.marks.root);
     this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.flagBar.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }
 
@@ -105,7 +108,7 @@ export class DamageView {
     if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value), data);
     else this.log.disconnect(this); // nobody would store them
     this.labeler.analyst = data.here?.analyst ?? null;
-    fillWindow(this.root, data.height);
+    fillWindow(this.root);
     this.root.dataset.mode = data.mode;
     this.store.setSites(data.sites);
     this.store.set("flagging", Boolean(data.flagging));
@@ -130,7 +133,8 @@ export class DamageView {
     this.store.setOnly(this.isAssessment ? data.queue.items.map(([i]) => i) : null);
     if (!this.store.only) this.nChecked = 0;
     else if (!this.store.only.has(this.store.selected)) this.isElsewhere = false; // where it was is not on the screen any more
-    this.queue.take(data.token, data.mode === "label" ? data.queue : null);
+    const isUnderPointer = data.queue?.id === this.queue.id && this.queuePane.thumbs.matches(":hover"); // a renewed one waits
+    if (!isUnderPointer) this.queue.take(data.token, data.mode === "label" ? data.queue : null);
     this.toolbar.show(data);
   }
 
@@ -151,7 +155,7 @@ export class DamageView {
     this.store.empty();
   }
 
-  #openProject({ token, color_by, flagging }) {
+  #openProject({ token, color_by, flagging, labels }) {
     this.#leaveBuildings();
     this.log?.disconnect(this);
     this.#forgetBuildings();
@@ -162,7 +166,7 @@ export class DamageView {
     const saved = remembered(this.#lookName, {});
     for (const [name, usual] of Object.entries(LOOK)) this.store.set(name, saved[name] ?? usual);
     this.store.set("colorBy", flagging ? color_by : (saved.colorBy ?? color_by ?? "labels"));
-    this.tab = saved.tab ?? "queue";
+    this.tab = saved.tab ?? ([...placesOf(labels[POSITIVE] ?? "")].length < FIRST_CLICKS ? "wall" : "queue");
     this.givenColor = color_by;
   }
 
@@ -274,8 +278,11 @@ export class DamageView {
     const i = this.queue.current?.i ?? -1;
     this.queuePane.later();
     if (i < 0 || this.isElsewhere || i === this.store.selected || this.map.hasCross || this.card.isWriting) return; // once it is written
+    const isFirst = this.store.selected < 0;
     this.store.set("selected", i);
-    if (!this.map.root.hidden) this.map.locateSoon(i);
+    if (this.map.root.hidden) return;
+    if (isFirst) this.map.showSite(this.store.siteOf[i]); // the map opens on all of it
+    else this.map.locateSoon(i);
   }
 
   // ---- keys ----
@@ -391,14 +398,14 @@ export class DamageView {
   #setTab(tab) {
     this.tab = tab;
     this.panes.fold(false);
-    this.#look({});
+    this.#look({ tab });
     this.#showPanes();
     this.queuePane.later();
   }
 
   #look(change) {
     const { view, colorBy, arrows, modelView, layer, opacity, ramp } = this.store;
-    remember(this.#lookName, { view, colorBy, arrows, modelView, layer, opacity, ramp, tab: this.tab, ...change });
+    remember(this.#lookName, { ...remembered(this.#lookName, {}), view, colorBy, arrows, modelView, layer, opacity, ramp, ...change });
   }
 
   #setView(view) {

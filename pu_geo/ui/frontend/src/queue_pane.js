@@ -3,7 +3,7 @@
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
 import { h, isShown, onceADoubleClick, onceAFrame } from "./dom.js";
-import { colorOf, gradeButtons, markGiven } from "./grades.js";
+import { colorOf } from "./grades.js";
 import { NO_DETAILS } from "./details.js";
 import { QUEUE_KEYS } from "./keys.js";
 import { TEXTS } from "./texts.js";
@@ -18,7 +18,6 @@ const SMALLEST_PX = 120;
 const [THUMB_PX, SMALL_THUMB_PX] = [46, 30];
 const LOW_PX = 640; // a pane lower than this has small thumbnails, so that the large picture stays large
 const GAP = 8;
-const GRADES_FROM_PX = 600; // in a pane lower than this the picture needs the room of the grades, which keys and the line below give as well
 
 export class QueuePane {
   /**
@@ -38,7 +37,6 @@ export class QueuePane {
     this.answers = h("div.answers", { role: "group", "aria-label": words.answers }, ...ANSWERS.map(button),
       h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), words.clear),
       h("button.choice", { type: "button", onclick: (event) => this.pressed(event, () => this.#skip()) }, h("kbd", {}, "N"), words.skip));
-    this.grades = h("div.answers.grades", { role: "group", "aria-label": TEXTS.grades.title });
     this.kept = {}; // damage types that go with the next damaged building, too
     this.keep = h("button.type.keep", { type: "button", "aria-pressed": "false", title: TEXTS.types.keepHint, onclick: () => this.#keep() }, TEXTS.types.keep);
     this.drafts = new Map(); // building number to types that go with its answer "damaged", which is not given yet
@@ -46,8 +44,7 @@ export class QueuePane {
     this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": words.list });
     this.note = h("div.note.soft", { role: "status" });
     this.root = h("section.pane.queuepane", { "aria-label": words.region },
-      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.grades, this.types.root, this.thumbs, this.note));
-    store.on("scale", () => this.#buildGrades());
+      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.types.root, this.thumbs, this.note));
     for (const event of ["selected", "labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
     for (const event of ["modelView", "layer", "named"]) store.on(event, () => this.later());
     store.on("emptied", () => this.#forget());
@@ -215,11 +212,6 @@ export class QueuePane {
     return this.#isOpen(i) ? { ...NO_DETAILS, ...this.#typesFor(item) } : this.store.detail(i);
   }
 
-  #buildGrades() {
-    const buttons = gradeButtons(this.store.scale, (event, id) => this.pressed(event, () => this.grade(id)));
-    this.grades.replaceChildren(...(buttons.length ? [h("span.soft", {}, TEXTS.grades.ask), ...buttons] : []));
-  }
-
   #clear() {
     const { item } = this;
     if (!item) return;
@@ -240,7 +232,6 @@ export class QueuePane {
     const item = this.#isElsewhere ? this.item : (queue.items[queue.at] ?? null);
     this.#show(item);
     if (!item) return;
-    this.grades.hidden = this.root.clientHeight < GRADES_FROM_PX;
     this.#showTypes(item);
     this.#buildThumbs();
     queue.items.forEach((each, place) => this.#dress(this.thumbs.children[place], each, place));
@@ -248,7 +239,7 @@ export class QueuePane {
   }
 
   #show(item) {
-    for (const part of [this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs]) part.hidden = !item;
+    for (const part of [this.large, this.reason, this.facts, this.answers, this.thumbs]) part.hidden = !item;
     if (!item) this.types.show(-1);
   }
 
@@ -272,8 +263,6 @@ export class QueuePane {
     const others = this.store.othersAt(i).map(({ name }) => name);
     if (others.length) facts.push(h("b.alsohere", {}, TEXTS.alsoHere(others.join(", "))));
     this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i)));
-    const given = this.store.labels[i] === POSITIVE && !isForeign ? this.store.detail(i).grade : "";
-    markGiven([...this.grades.children].slice(1), given); // after the word before them
     for (const button of this.answers.children) {
       const isGiven = !isForeign && Number(button.dataset.code) === this.store.labels[i];
       button.classList.toggle("given", isGiven);
@@ -297,7 +286,7 @@ export class QueuePane {
   // What the buttons and thumbnails leave of the height, so that nothing has to be scrolled.
   #roomFor() {
     const body = this.large.parentElement;
-    const others = [this.reason, this.facts, this.answers, this.grades, this.types.root, this.thumbs, this.note].reduce((sum, { offsetHeight }) => sum + (offsetHeight ? offsetHeight + GAP : 0), 0);
+    const others = [this.reason, this.facts, this.answers, this.types.root, this.thumbs, this.note].reduce((sum, { offsetHeight }) => sum + (offsetHeight ? offsetHeight + GAP : 0), 0);
     return body.clientHeight - others - 2 * GAP;
   }
 

@@ -374,6 +374,11 @@ export class Store {
     return this.details.get(i) ?? NO_DETAILS;
   }
 
+  /** Whether any answer names a damage type. */
+  get hasTypes() {
+    return [...this.details.values()].some(({ damage_types, absent_types }) => damage_types.length + absent_types.length > 0);
+  }
+
   /** How many damaged buildings have a type by answers that are learned from: those to random checks are not. */
   countOf(type) {
     if (this.counted !== this.details) {
