@@ -45,10 +45,11 @@ if not is_assessment:
         queue_panel.progress(layout, bar)
     grade_panel.draw(layout, bar)
 shows_team = bar.toggle(texts.ANALYSTS, key="shows-team", help=texts.ANALYSTS_HELP)
+audit = random_audits.newest_audit(layout)
 with bar:
-    if random_audits.newest_audit(layout):
+    if audit and not audit.is_open:
         frame.link("damage_map", texts.SEE_RESULT)
-    else:
+    elif not is_assessment:
         frame.link("train", texts.NEXT_TRAIN)
 team = labeling.team(layout) if shows_team else None
 with state:

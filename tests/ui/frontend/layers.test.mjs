@@ -130,12 +130,3 @@ test("pictures of a building gain the layer; a building without it says so, and 
   assert.equal(server.requests.length, 1);
   assert.equal(TEXTS.part("layers/sar-post"), "sar-post");
 });
-
-test("the model's own pictures have no further layer", () => {
-  store.setNamed([SAR]);
-  store.set("layer", "sar-post");
-  const pictures = new ChipPictures(store);
-  pictures.configure({ token: "t", base: "/pugeo", wall: { chip_set: "main", n: 3, has_pre: false }, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [200, 200] });
-  store.set("modelView", true);
-  assert.deepEqual(pictures.parts, ["post"]);
-});

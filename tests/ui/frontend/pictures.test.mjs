@@ -7,7 +7,7 @@ import { fakeBrowser, fakeServer, frame, freshPage, pass, settle, shapesOf, site
 fakeBrowser();
 const { TilePictures, clearNoData, groundOf, tickOf, tilesOf } = await import("../../../pu_geo/ui/frontend/src/ground.js");
 const { ChipPictures } = await import("../../../pu_geo/ui/frontend/src/chip_pictures.js");
-const { lonLatAt } = await import("../../../pu_geo/ui/frontend/src/map_parts.js");
+const { gridAt, lonLatAt } = await import("../../../pu_geo/ui/frontend/src/map_parts.js");
 const { Panes } = await import("../../../pu_geo/ui/frontend/src/panes.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 const { TEXTS } = await import("../../../pu_geo/ui/frontend/src/texts.js");
@@ -154,13 +154,16 @@ test("longitude and latitude are right to a meter over a scene of 60 km", () => 
     const [east, north] = lonLatAt(NODES, GRID, x, y);
     const away = Math.hypot((east - lon) * 111_320 * Math.cos((lat * Math.PI) / 180), (north - lat) * 110_574);
     assert.ok(away < 1, `${away} m`);
+    assert.ok(Math.hypot(...gridAt(NODES, GRID, east, north).map((at, axis) => at - [x, y][axis])) < 0.1, "and back");
   }
+  assert.equal(gridAt(NODES, GRID, 13.4, 52.5), null, "not on this grid");
   assert.equal(lonLatAt(null, GRID, 1, 1), null, "a project without a place");
 });
 
 test("beyond 180 degrees counting starts anew; the words name the hemispheres", () => {
   const [lon, lat] = lonLatAt({ n: 2, lon: [179, 181, 179, 181], lat: [-10, -10, -12, -12] }, [100, 100], 75, 50);
   assert.deepEqual([lon.toFixed(6), lat.toFixed(6)], ["-179.500000", "-11.000000"]);
+  assert.deepEqual(gridAt({ n: 2, lon: [179, 181, 179, 181], lat: [-10, -10, -12, -12] }, [100, 100], lon, lat).map(Math.round), [75, 50]);
   assert.equal(TEXTS.map.lonLat(lon, lat), "11.00000° S, 179.50000° W");
 });
 

@@ -28,7 +28,7 @@ import { WallPane } from "./wall_pane.js";
 
 const logs = new Map(); // by project; they outlive a change of page
 
-const LOOK = { view: "post", arrows: false, modelView: false, layer: "", opacity: 0.8, ramp: "grey" }; // kept for a project in this tab
+const LOOK = { view: "post", arrows: false, layer: "", opacity: 0.8, ramp: "grey" }; // kept for a project in this tab
 const FIRST_CLICKS = 5; // damaged ones, until which all chips are a better start than the queue
 const COLORS = ["category", "scores", "uncertainty", "types"]; // of the damage map, as P walks through them
 
@@ -66,7 +66,6 @@ export class DamageView {
     this.presence = new Presence(store, () => store.selected);
     this.#build(style);
     this.#followTarget();
-    store.on("modelView", () => this.panes.showModel(store.modelView));
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
     for (const event of ["geometry", "labels", "imageQuality"]) store.on(event, () => this.toolbar.showCounts());
@@ -86,7 +85,7 @@ export class DamageView {
       dismiss: () => this.log.dismiss(),
     });
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
-    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
+    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), resized: () => this.#layout() });
     this.layerBox = new LayerBox(store, { layer: (name) => this.#setLayer({ layer: name }), opacity: (opacity) => this.#setLayer({ opacity }), ramp: (ramp) => this.#setLayer({ ramp }) });
     this.siteBox = new SiteBox(store, (k) => this.#goToSite(k));
     this.map.target.addEventListener("pointerdown", () => this.siteBox.toggle(false));
@@ -280,9 +279,8 @@ export class DamageView {
     if (i < 0 || this.isElsewhere || i === this.store.selected || this.map.hasCross || this.card.isWriting) return; // once it is written
     const isFirst = this.store.selected < 0;
     this.store.set("selected", i);
-    if (this.map.root.hidden) return;
     if (isFirst) this.map.showSite(this.store.siteOf[i]); // the map opens on all of it
-    else this.map.locateSoon(i);
+    else if (!this.map.root.hidden) this.map.locateSoon(i);
   }
 
   // ---- keys ----
@@ -342,7 +340,6 @@ export class DamageView {
     if (name in SITE_KEYS) return mapShown && store.borders.length > 0 && this.#goToSite((store.site + SITE_KEYS[name] + store.sites.length) % store.sites.length);
     switch (name) {
       case "space": return this.#toggle("outlines"), true;
-      case "g": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
       case "h": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
       case "e": return mapShown && store.named.length > 0 && this.#nextLayer();
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
@@ -404,8 +401,8 @@ export class DamageView {
   }
 
   #look(change) {
-    const { view, colorBy, arrows, modelView, layer, opacity, ramp } = this.store;
-    remember(this.#lookName, { ...remembered(this.#lookName, {}), view, colorBy, arrows, modelView, layer, opacity, ramp, ...change });
+    const { view, colorBy, arrows, layer, opacity, ramp } = this.store;
+    remember(this.#lookName, { ...remembered(this.#lookName, {}), view, colorBy, arrows, layer, opacity, ramp, ...change });
   }
 
   #setView(view) {

@@ -51,7 +51,7 @@ export class MapPane {
     const zoom = h("div.zoom", {}, button("plus", words.zoomIn, () => this.zoomBy(1)), button("minus", words.zoomOut, () => this.zoomBy(-1)));
     const fit = h("button.fit", { type: "button", title: words.fit, "aria-label": words.fit, onclick: () => this.fit() }, icon("fit"), h("span.word", {}, words.fit));
     const goal = h("input", { type: "text", placeholder: words.goTo, "aria-label": words.goTo, oninput: () => goal.setCustomValidity(""), onkeydown: ({ key }) => key === "Enter" && !this.#goTo(goal.value.trim()) && (goal.setCustomValidity(words.nowhere), goal.reportValidity()) });
-    const sliders = words.looks.map(([name, text]) => h("label.strength", {}, text, h("input", { type: "range", name, min: "20", max: "200", value: "100", oninput: () => this.#adjust(sliders) })));
+    const sliders = words.looks.map(([name, text, max]) => h("label.strength", {}, text, h("input", { type: "range", name, min: "20", max, value: "100", oninput: () => this.root.style.setProperty("--look", sliders.map(({ lastChild: { name: by, value } }) => `${by}(${value}%)`).join(" ")) })));
     const tools = h("details.maptools", {}, h("summary", {}, words.tools), goal, ...sliders, h("span", {}, words.lookNote));
     this.corner = h("div.corner", {}, zoom, fit, tools);
     this.guide = h("div.notice.guide", { hidden: true, role: "note" }, words.guide);
@@ -343,10 +343,6 @@ export class MapPane {
     const [left, top, right, bottom] = this.box;
     const place = lonLatAt(store.sites[store.site].lonlat, [right - left, bottom - top], x - left, y - top);
     return place ? [h("b", {}, words.lonLat(...place))] : [];
-  }
-
-  #adjust(sliders) {
-    this.root.style.setProperty("--look", sliders.map(({ lastChild: { name, value } }) => `${name}(${value}%)`).join(" "));
   }
 
   /** Show a building by its ID or number, or a place by its latitude and longitude. @returns whether there is one */

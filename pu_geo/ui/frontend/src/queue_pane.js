@@ -46,7 +46,7 @@ export class QueuePane {
     this.root = h("section.pane.queuepane", { "aria-label": words.region },
       h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.types.root, this.thumbs, this.note));
     for (const event of ["selected", "labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
-    for (const event of ["modelView", "layer", "named"]) store.on(event, () => this.later());
+    for (const event of ["layer", "named"]) store.on(event, () => this.later());
     store.on("emptied", () => this.#forget());
     new ResizeObserver(() => this.later()).observe(this.root);
   }
@@ -225,7 +225,6 @@ export class QueuePane {
     const { queue, store } = this;
     if (this.root.hidden || !store.ready || !this.root.clientWidth) return;
     const n = queue.items.length;
-    this.title.textContent = words.title(n);
     const skipped = n - queue.answered - queue.items.filter((_, place) => queue.isOpen(place)).length;
     this.progress.textContent = n ? words.progress(queue.answered, skipped) : "";
     this.#drawWish();
@@ -244,12 +243,14 @@ export class QueuePane {
   }
 
   #drawWish() {
-    const { queue } = this;
+    const { queue, store } = this;
+    const isChecked = store.only !== null && !queue.items.length; // of an assessment; the page says where its result is
+    this.title.textContent = isChecked ? words.checked : words.title(queue.items.length);
     this.askText.textContent = queue.isDone || !queue.items.length ? words.again : words.more;
-    this.askButton.hidden = queue.isOnItsWay;
+    this.askButton.hidden = queue.isOnItsWay || isChecked;
     if (queue.isOnItsWay) this.progress.textContent = words.loading;
     const isDone = (queue.isDone && !queue.isHeld) || !queue.items.length;
-    this.note.textContent = isDone && !queue.isOnItsWay ? words.done : this.pictures.isModel ? TEXTS.modelViewOn : "";
+    this.note.textContent = isDone && !queue.isOnItsWay && !isChecked ? words.done : "";
   }
 
   #drawItem({ i, kind, why }) {
@@ -277,9 +278,9 @@ export class QueuePane {
 
   #figures(i) {
     if (!this.pictures.has(i)) return [h("div.empty", {}, TEXTS.noPicture)];
-    const { parts, shape } = this.pictures;
+    const { parts } = this.pictures;
     const wide = (this.root.clientWidth - GAP * (parts.length + 1)) / parts.length;
-    const width = Math.floor(Math.min(LARGEST_PX, wide, Math.max(SMALLEST_PX, this.#roomFor()) / shape));
+    const width = Math.floor(Math.min(LARGEST_PX, wide, Math.max(SMALLEST_PX, this.#roomFor())));
     return parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.part(part))));
   }
 
@@ -293,7 +294,7 @@ export class QueuePane {
   // Only where they differ: each run of the page comes here, maybe between press and release on one of them.
   #buildThumbs() {
     const side = this.root.clientHeight < LOW_PX ? SMALL_THUMB_PX : THUMB_PX;
-    const drawn = JSON.stringify([this.queue.id, this.queue.items.map(({ i }) => i), side, this.pictures.configured, this.pictures.isModel]);
+    const drawn = JSON.stringify([this.queue.id, this.queue.items.map(({ i }) => i), side, this.pictures.configured]);
     if (drawn === this.drawnThumbs) return;
     this.drawnThumbs = drawn;
     this.drawnItem = null;

@@ -62,7 +62,6 @@ export class Store {
     this.mode = "view";
     this.colorBy = "labels";
     this.outlines = true;
-    this.modelView = false; // chips as the model gets them, in place of the ground around a building
     this.scoreName = null; // whose scores these are
     this.view = "post";
     this.named = []; // named layers: {name, when, max_zoom, v, is_gray, n_bands, low, high, unit, missing: set of building numbers}
@@ -372,11 +371,6 @@ export class Store {
 
   detail(i) {
     return this.details.get(i) ?? NO_DETAILS;
-  }
-
-  /** Whether any answer names a damage type. */
-  get hasTypes() {
-    return [...this.details.values()].some(({ damage_types, absent_types }) => damage_types.length + absent_types.length > 0);
   }
 
   /** How many damaged buildings have a type by answers that are learned from: those to random checks are not. */

@@ -85,7 +85,8 @@ export class TypeRow {
 
   /** Let keys reach the types: from now on Enter and Space press what has the focus. */
   focus() {
-    this.#use();
+    this.isUsed = true;
+    this.#draw();
     focusByKey(this.buttons.firstChild ?? this.more);
   }
 
@@ -106,7 +107,7 @@ export class TypeRow {
   // Drawn anew only where they differ: a button replaced under a pressed mouse loses its click, and the focus is lost with it.
   #draw() {
     if (this.i < 0) return;
-    this.isUsed ||= this.store.hasTypes;
+    this.isUsed ||= [...this.store.details.values()].some(({ damage_types: has, absent_types: hasNot }) => has.length + hasNot.length);
     for (const part of this.offers) part.hidden = !this.isUsed;
     const all = this.#all();
     const names = JSON.stringify(all);
@@ -148,13 +149,9 @@ export class TypeRow {
     this.given(this.i, change);
   }
 
-  #use() {
+  #ask() {
     this.isUsed = true;
     this.#draw();
-  }
-
-  #ask() {
-    this.#use();
     this.more.hidden = true;
     this.own.hidden = false;
     this.own.focus();
