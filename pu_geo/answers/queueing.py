@@ -111,10 +111,11 @@ def _renewed(layout: Layout, queue: StoredQueue, event: int) -> StoredQueue:
         place for place, item in enumerate(queue.items)
         if item.why.startswith(why) and not now.is_answered[rows[item.building_id]]
     ][n_kept:]  # fmt: skip
-    if now.scores is None or not places:
+    if now.scores is None:
         return renewed
     is_shown = arrays["is_shown"]
     is_shown[[rows[queue.items[place].building_id] for place in places]] = False
+    places += range(len(queue.items), LENGTH) if is_first else ()
     free = np.flatnonzero(~(now.is_answered | is_shown) & np.isfinite(now.scores))
     sites = now.sites.or_none
     ranked = free[highest(now.scores[free], len(places) if sites is None else len(free))]
@@ -122,7 +123,7 @@ def _renewed(layout: Layout, queue: StoredQueue, event: int) -> StoredQueue:
     items = dict(enumerate(queue.items))
     for place, row in zip(places, best, strict=False):
         items[place] = QueueItem(now.ids[row], "exploit", TOP)
-    is_shown[[rows[items[place].building_id] for place in places]] = True
+    is_shown[[rows[item.building_id] for item in items.values()]] = True
     queues.save_state(layout, queue.chip_set, {**arrays, "is_shown": is_shown})
     return replace(renewed, items=list(items.values()))
 
