@@ -40,7 +40,7 @@ def finished(project: Layout) -> Layout:
 @pytest.mark.parametrize(
     ("page", "missing", "said"),
     [
-        ("annotate", "nothing to review yet", "Progress:"),
+        ("annotate", "nothing to review yet", "Shares of the next queue"),
         ("train", "There are no chips yet", "NcPU and PUCL are second opinions"),
         ("explore", "no run to explore", "Nothing was saved yet"),
         ("damage_map", "no run yet", "Threshold 0.5000: the run's own"),
