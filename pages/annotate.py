@@ -58,7 +58,7 @@ with state:
     elif ranked_now and not ranked_now.is_complete:
         queue_panel.wait_for_the_rest(layout, ranked_now.score_id)
     elif ranked_now and (silent := ranking.silent_sites(layout)):
-        st.caption(frame.plain(silent))
+        st.caption(texts.SILENT, help=frame.plain(silent))
 
 project_view(
     layout,
