@@ -83,7 +83,9 @@ def test_a_queue_from_before_there_were_scores_turns_to_the_highest(project: Lay
     before = queueing.current(project, "ann")
     assert {item.kind for item in before.items} == {"explore"}
     click(project, shown(before)[0])
-    assert [item.kind for item in queueing.current(project, "ann").items] == ["explore"] * len(before.items) + ["exploit"] * (N - len(before.items))
+    assert [item.kind for item in queueing.current(project, "ann").items] == ["explore"] * len(before.items) + [
+        "exploit"
+    ] * (N - len(before.items))
 
 
 def test_every_building_comes_once_and_then_nothing(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
