@@ -97,6 +97,8 @@ def main(out: Path = IMAGES) -> None:
                 steps.go(page, title)
                 if screen in ("annotate", "explore", "damage_map"):
                     steps.wait_for_view(page, screen)
+                    steps.ask(page, "tiled")
+                    page.wait_for_function("window.__pugeo.isPictured")
                 draw(page, out, screen)
             train_on_types(project, layout)
             page.goto(address_of(app, layout, "damage_map"))

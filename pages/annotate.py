@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pu_geo.answers import labeling, queueing, ranking
-from pu_geo.assessment import auditing
+from pu_geo.answers import labeling, ranking
+from pu_geo.assessment import random_audits
 from pu_geo.jobs import tasks
 from pu_geo.lifecycle import projects
 from pu_geo.scenes import features
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import grade_panel, queue_panel, texts
-from pu_geo.ui.components import figures, job_card
+from pu_geo.ui.components import job_card
 from pu_geo.ui.components.project_view import project_view
 from pu_geo.wording import when
 
@@ -39,18 +39,27 @@ if summary.n_chips:
             frame.warn(note)
         view = queue_panel.draw(layout, frame.analyst(), bar, is_ranking=is_ranking)
         has_chips = True
-grade_panel.draw(layout, bar)
+is_assessment = view is not None and view.is_assessment
+if not is_assessment:
+    if has_chips:
+        queue_panel.progress(layout, bar)
+    grade_panel.draw(layout, bar)
 shows_team = bar.toggle(texts.ANALYSTS, key="shows-team", help=texts.ANALYSTS_HELP)
+audit = random_audits.newest_audit(layout)
 with bar:
-    frame.link("train", texts.NEXT_TRAIN)
+    if audit and not audit.is_open:
+        frame.link("damage_map", texts.SEE_RESULT)
+    elif not is_assessment:
+        frame.link("train", texts.NEXT_TRAIN)
 team = labeling.team(layout) if shows_team else None
 with state:
     if is_ranking:
         queue_panel.wait_for_ranking(layout, summary.n_chips)
     elif ranked_now and not ranked_now.is_complete:
         queue_panel.wait_for_the_rest(layout, ranked_now.score_id)
+    elif ranked_now and (silent := ranking.silent_sites(layout)):
+        st.caption(texts.SILENT, help=frame.plain(silent))
 
-is_assessment = view is not None and view.is_assessment
 project_view(
     layout,
     key="annotate",
@@ -65,28 +74,6 @@ project_view(
 )
 
 
-def progress() -> None:
-    """Draw how many are damaged by what is known, and how the search went."""
-    if not has_chips:
-        return
-    estimate = auditing.how_many(layout)
-    words, more = st.columns([6, 1], vertical_alignment="center")
-    silent = ranking.silent_sites(layout) if ranked_now else ""
-    words.caption(" ".join([texts.PROGRESS.format(words=frame.plain(estimate.words)), frame.plain(silent)]).strip())
-    if not more.toggle(texts.CURVE, key="shows-curve", help=texts.CURVE_HELP):
-        return
-    answers, found = queueing.found_so_far(layout)
-    points = [{"epoch": x, "found": y} for x, y in zip(answers, found, strict=True)]
-    drawn = figures.lines(texts.CURVE_Y, points, {"found": texts.CURVE_NAME}, xaxis_title=texts.CURVE_X)
-    for figure in drawn:
-        if estimate.total.low is not None:
-            figure.add_hrect(
-                y0=estimate.total.low, y1=estimate.total.high, fillcolor=figures.BLUE, opacity=0.12, line_width=0
-            )
-    figures.draw(drawn, "found-so-far")
-
-
-progress()
 if team:
     rows = [{**row, "last": when(str(row["last"]))} for row in team.rows]
     st.dataframe(rows, hide_index=True, column_config=texts.TEAM)

@@ -80,7 +80,7 @@ def add_chips(
     for path, array in ((layout.chips(name), chips), (layout.features(name), features)):
         if array is not None:
             write_array(path, array)
-    usual = {"building_ids": list(ids), "nodata_share": [0.0] * len(ids), "bands": bands, "size_px": size_px, "sheets": {}}
+    usual = {"building_ids": list(ids), "nodata_share": [0.0] * len(ids), "bands": bands, "size_px": size_px}
     with store.connect(layout) as db:
         scenes = contents.all_scenes(db)
         made = freshness.made_from(db, layout, {one.scene_id for one in scenes}, ids)

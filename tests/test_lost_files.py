@@ -25,7 +25,7 @@ IN_CI = ("runs/ranker-1/scores.npy!", "chips", "jobs/*/spec.json!", "checks/*.np
 THINGS = (
     *QUICK, *IN_CI, "runs/ranker-1", "runs/ranker-1/scores.npy", "runs/ranker-1/embeddings.npy", "runs/ranker-1/building_ids.json",
     "runs/ranker-1/building_ids.json!", "runs/ranker-1/manifest.json", "chips/set.npy", "chips/set.npy!", "chips/set.json",
-    "chips/set.features.npy", "chips/set.features.npy!", "chips/set.filters.npz", "chips/set.filters.npz!", "chips/set.sheets",
+    "chips/set.features.npy", "chips/set.features.npy!", "chips/set.filters.npz", "chips/set.filters.npz!",
     "jobs", "jobs/*/spec.json", "jobs/*/events.jsonl!", "quicklooks", "discoveries", "discoveries/*/discovery.json",
     "discoveries/*/discovery.json!", "discoveries/*/groups.npy", "discoveries/*/building_ids.json", "queues", "queues/*!", "checks",
     "checks/*.json", "checks/*.json!", "exports", "exports/v1/version.json", "exports/v1/version.json!", "exports/v1/state.json.gz",
@@ -38,8 +38,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a project with chips, two runs, an audit, a version, a discovery and jobs."""
     layout = small_project(tmp_path_factory.mktemp("whole") / "event.pugeo")
     discovered(layout)
-    layout.sheets("set").mkdir()
-    (layout.sheets("set") / "0000.jpg").write_bytes(b"picture")
     layout.quicklooks.mkdir()
     rows = np.eye(20, dtype=np.float32)
     for run_id in ("ranker-0", "ranker-1"):
@@ -99,7 +97,7 @@ def test_no_route_fails(lossy: Layout) -> None:
     app = Starlette(routes=routes())
     for address in (
         "scores/ranker-1.bin", "scores/live-1-0.bin", "similar/1.f32", "dots/ranker-1/pca.bin", "dots/ranker-1/umap.bin",
-        "dots/ranker-1/cluster.bin", "shifts.bin", "story/1.json", "outlines.bin", "sheets/set/0.jpg", "tiles/post/0/0/0.jpg",
+        "dots/ranker-1/cluster.bin", "shifts.bin", "story/1.json", "outlines.bin", "tiles/post/0/0/0.jpg",
         "exports/v1.zip", "exports/v1/damage_map.csv",
     ):  # fmt: skip
         status, _, body = get(app, f"{PREFIX}/{token}/{address}")

@@ -17,6 +17,8 @@ Kind = Literal["exploit", "explore", "audit"]
 Floats = NDArray[np.floating]
 LEAST_GAP_M = 80.0
 """Explored buildings are at least so far from each other and from the queue before: neighbors add little that is new."""
+TOP, NEW = "among the highest scores", "unlike anything answered so far"
+"""Why a building is exploited or explored: those reasons that hold only until the ranking changes."""
 N_CANDIDATES = 800  # unanswered chips that umap_picture compares, half of them those with the highest scores
 N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
 
@@ -248,14 +250,8 @@ def _items(scores: Floats | None, audit: Audit | None, best: Rows, others: Rows,
     """Return the chosen rows with the reason of each; the kinds alternate evenly, one of each in front."""
     kinds: list[list[Item]] = [[], [], []]
     if scores is not None:
-        ranks = [int((scores > scores[row]).sum()) + 1 for row in best]
-        kinds[0] = [
-            Item(int(row), "exploit", f"score {scores[row]:.2f}, rank {at:,}{of_part}")
-            for row, at in zip(best, ranks, strict=True)
-        ]
-    for row in others:
-        score = "" if scores is None else f", score {scores[row]:.2f}"
-        kinds[1].append(Item(int(row), "explore", f"unlike anything answered so far{score}"))
+        kinds[0] = [Item(int(row), "exploit", TOP + of_part) for row in best]
+    kinds[1] = [Item(int(row), "explore", NEW) for row in others]
     if audit is not None and len(checks):
         drawn, inclusion = audit.rows[: audit.n_drawn], audit.inclusion()
         for row in checks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
 from pu_geo.analysis.audit import progress
+from pu_geo.analysis.neighbors import highest
 from pu_geo.analysis.queue import DEFAULT_MIX as DEFAULT_MIX
-from pu_geo.analysis.queue import Item, QueueState, next_queue
+from pu_geo.analysis.queue import NEW, TOP, Item, QueueState, next_queue
 from pu_geo.analysis.queue import Mix as Mix
 from pu_geo.answers import ranking
 from pu_geo.records import PUSet
@@ -49,14 +50,25 @@ class LabelState:
 
 
 def current(layout: Layout, analyst: str) -> StoredQueue | None:
-    """Return the analyst's queue; the first one is made where there is none yet. None before there are chips."""
+    """Return the analyst's queue, renewed by the answers since; the first one is made where there is none yet. None before
+    there are chips.
+
+    What was chosen by its score makes room for what has the highest scores now; random checks stay, and so does the first
+    that is open: it is on the screen.
+    """
     chip_set = store.call(layout, contents.latest_chip_set)
     if chip_set is None:
         return None
     found = queues.load_queues(layout, analyst)
-    if found and found[0].chip_set == chip_set:
+    if not (found and found[0].chip_set == chip_set):
+        return advance(layout, analyst, done=found[0].id if found else None)
+    event = store.call(layout, labels.last_event)
+    if found[0].event == event:
         return found[0]
-    return advance(layout, analyst, done=found[0].id if found else None)
+    with queues.locked(layout):
+        renewed = _renewed(layout, queues.load_queues(layout, analyst)[0], event)
+        queues.save_queue(layout, analyst, renewed)
+    return renewed
 
 
 def stored(layout: Layout, analyst: str) -> StoredQueue | None:
@@ -87,6 +99,33 @@ def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAUL
         found = _next(layout, chip_set, mix)
         queues.save_queue(layout, analyst, found)
     return found
+
+
+def _renewed(layout: Layout, queue: StoredQueue, event: int) -> StoredQueue:
+    """Fill the open places of a queue by the newest scores, and remember what was shown. The caller holds the lock."""
+    now, arrays = standing(layout, queue.chip_set), queues.load_state(layout, queue.chip_set)
+    renewed, rows = replace(queue, event=event), {building: row for row, building in enumerate(now.ids)}
+    is_first = not any(item.why.startswith(TOP) for item in queue.items)  # it was made before there were scores
+    why, n_kept = (NEW, 3) if is_first else (TOP, 1)
+    places = [
+        place for place, item in enumerate(queue.items)
+        if item.why.startswith(why) and not now.is_answered[rows[item.building_id]]
+    ][n_kept:]  # fmt: skip
+    if now.scores is None:
+        return renewed
+    is_shown = arrays["is_shown"]
+    is_shown[[rows[queue.items[place].building_id] for place in places]] = False
+    places += range(len(queue.items), LENGTH) if is_first else ()
+    free = np.flatnonzero(~(now.is_answered | is_shown) & np.isfinite(now.scores))
+    sites = now.sites.or_none
+    ranked = free[highest(now.scores[free], len(places) if sites is None else len(free))]
+    best = QueueState(now.is_answered, is_shown, sites=sites).in_turn(ranked)[: len(places)].tolist()
+    items = dict(enumerate(queue.items))
+    for place, row in zip(places, best, strict=False):
+        items[place] = QueueItem(now.ids[row], "exploit", TOP)
+    is_shown[[rows[item.building_id] for item in items.values()]] = True
+    queues.save_state(layout, queue.chip_set, {**arrays, "is_shown": is_shown})
+    return replace(renewed, items=list(items.values()))
 
 
 def inclusion_of(layout: Layout, analyst: str, building_id: str) -> float | None:
@@ -143,7 +182,7 @@ def _next(layout: Layout, chip_set: str, mix: Mix) -> StoredQueue:
     found = (
         QueueItem(now.ids[at.row], at.kind, at.why + turns[of[at.row]] * (at.kind != "audit"), at.inclusion) for at in items
     )
-    return StoredQueue(chip_set, list(found))
+    return StoredQueue(chip_set, list(found), event=store.call(layout, labels.last_event))
 
 
 def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, is_shown: NDArray[np.bool_], n: int) -> list[Item]:

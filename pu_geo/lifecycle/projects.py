@@ -261,9 +261,7 @@ def oddities(layout: Layout) -> list[str]:
     paths = []
     for place, folders, names in os.walk(layout.folder):
         paths += [Path(place, name) for name in [*names, *folders] if name in names or Path(place, name).is_symlink()]
-        folders[:] = [
-            name for name in folders if name != layout.quicklooks.name and not name.endswith(".sheets")
-        ]  # of many pictures
+        folders[:] = [name for name in folders if name != layout.quicklooks.name]  # of many pictures
     links = [path for path in paths if path.is_symlink() or not path.is_file()]
     twice = [path for path in paths if path not in links and path.lstat().st_nlink > 1]
     for those, what in ((links, "link"), (twice, "hard link")):

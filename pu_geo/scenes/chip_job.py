@@ -25,7 +25,6 @@ from pu_geo.features.bank import N_VIEWS, fit_default
 from pu_geo.files import atomic_write, remove_path
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips
 from pu_geo.geo.raster.mosaic import FILLS, Mosaic
-from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.records import FootprintTable, Grid, Layer, Scene, View, scene_fingerprint
 from pu_geo.scale import chips as chips_on_cluster
 from pu_geo.scale import cluster as clusters
@@ -52,11 +51,11 @@ MOST_WITHOUT_PRE = 0.02
 def chip(
     job: Job, *, size_px: int = 64, bands: Bands = "auto", align: bool = False, views: int = N_VIEWS, cluster: str = ""
 ) -> dict[str, object]:  # fmt: skip
-    """Cut chips, write their contact sheets, and compute features of augmented views, 17 where nobody asks for fewer.
+    """Cut chips and compute features of augmented views, 17 where nobody asks for fewer.
 
     Bands of layers follow those of pre and post; a building that a layer does not show is marked as missing there, see
     `contents.is_missing`. Layers are co-registered with post by definition, so they are cut where post is, those dated
-    before the event too. Everything else here, hidden shares, sheets, groups and features "rcf", is of pre and post alone.
+    before the event too. Everything else here, hidden shares, groups and features "rcf", is of pre and post alone.
 
     Where the scenes have been aligned, each pre chip is cut from the post chip's place in the pre scenes; they are
     aligned again where scenes or footprints came since.
@@ -123,8 +122,6 @@ def _chip(
     }
     why = _why_post_alone(facts) if is_auto else ""
     used = _chip_set_id(table, files, grid, "post", size_px, None, is_hidden_by_both=True) if why else chip_set
-    drawn = job.part(0.15, 0.2, "contact sheets of chips")
-    facts["sheets"] = write_chip_sheets(chips, job.layout.sheets(used), report=drawn)  # with pre, where some have it
     if why:
         every = _without_pre(job, chip_set, used)
         facts |= {"bands": "post", "bands_why": why, **_views(layers, "post", outlines.missing[:, n_dates:])}
@@ -138,7 +135,6 @@ def _chip(
     shown = {scene.scene_id for scene in files if scene.role != "pre" or facts["bands"] == "pre+post"}
     facts["made_from"] = store.call(job.layout, freshness.made_from, job.layout, shown, table.building_ids)
     finished = [job.layout.chips(chip_set), job.layout.features(chip_set), job.layout.filters(chip_set)]
-    finished += sorted(job.layout.sheets(chip_set).glob("*.jpg"))
     write_facts(job.layout.chip_facts(chip_set), facts, [path for path in finished if path.is_file()])
     with store.connect(job.layout) as db, store.transaction(db):
         contents.add_chip_set(db, chip_set, facts["bands"], size_px, len(table.building_ids))

@@ -736,7 +736,7 @@ def chip_count(db: sqlite3.Connection, chip_set: str) -> int:
 
 
 def chip_facts(layout: Layout, chip_set: str) -> Mapping[str, Any]:
-    """Return a chip set's facts: {"chip_set", "bands", "size_px", "building_ids", "nodata_share", "sheets", ...}."""
+    """Return a chip set's facts: {"chip_set", "bands", "size_px", "building_ids", "nodata_share", ...}."""
     path = layout.chip_facts(chip_set)
     with reading(path):
         changed_ns = path.stat().st_mtime_ns

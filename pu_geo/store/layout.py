@@ -117,9 +117,6 @@ class Layout:
         own = "" if feature_set == RCF else f"{checked_id(feature_set)}."
         return self.path("chips", f"{checked_id(chip_set)}.{own}{ending}")
 
-    def sheets(self, chip_set: str) -> Path:
-        return self.path("chips", f"{checked_id(chip_set)}.sheets")
-
     def run(self, run_id: str) -> Path:
         return self.path("runs", checked_id(run_id))
 

@@ -22,7 +22,7 @@ from pu_geo.store.layout import SHARDS, Layout
 ROOM = "room"  # in a job's folder: some bytes that are freed for the last words of a job whose disk is full
 _OF_JOBS = (ROOM, "features.npy", "discovery", "checkpoints/*-unfinished.pt")
 _DISMISSED = "dismissed"  # of a job; one that somebody may yet resume needs its finished shards
-_OF_CHIPS = re.compile(r"([a-z0-9][a-z0-9_-]{0,63})\.(npy|sheets|features\.npy|filters\.npz)")
+_OF_CHIPS = re.compile(r"([a-z0-9][a-z0-9_-]{0,63})\.(npy|features\.npy|filters\.npz)")
 _PICTURES = ("pre", "post")  # folders of map tiles, which hold no temporary files and up to a million others
 _NOT_OURS = ("trash", "backups")
 _COPY_S = 24 * 3600.0  # nobody holds a lock on the copy of a project that is being made
@@ -74,7 +74,6 @@ def _parts(layout: Layout) -> Iterator[Path]:
             folders[:] = [name for name in folders if name not in _NOT_OURS]
         if Path(place).name.startswith("quicklooks"):
             folders[:] = [name for name in folders if name not in _PICTURES]
-        folders[:] = [name for name in folders if not name.endswith(".sheets")]
         yield from (path for name in names if name.endswith(".part") and is_abandoned(path := Path(place, name)))
 
 

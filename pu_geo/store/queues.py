@@ -34,15 +34,17 @@ class QueueItem:
 
 @dataclass(frozen=True)
 class StoredQueue:
-    """What one analyst is to answer, in this order. `id` is another one for other items.
+    """What one analyst is to answer, in this order. `id` stays where a queue is renewed by newer answers.
 
     Attributes:
+        event: the newest answer that it follows.
         is_second: these are another reader's answers, to be given once more without seeing them.
     """
 
     chip_set: str
     items: Sequence[QueueItem]
     is_second: bool = False
+    event: int = 0
     id: str = field(default_factory=lambda: secrets.token_hex(6))
 
 
@@ -85,8 +87,9 @@ def all_queued(layout: Layout, chip_set: str) -> set[str]:
 
 
 def save_queue(layout: Layout, analyst: str, queue: StoredQueue) -> None:
-    """Store a queue before those that an analyst had."""
-    write_json(_path_of(layout, analyst), [asdict(one) for one in (queue, *load_queues(layout, analyst))][:KEPT])
+    """Store a queue before those that an analyst had, in the place of one with its id."""
+    others = (one for one in load_queues(layout, analyst) if one.id != queue.id)
+    write_json(_path_of(layout, analyst), [asdict(one) for one in (queue, *others)][:KEPT])
 
 
 def _path_of(layout: Layout, analyst: str) -> Path:

@@ -1,4 +1,4 @@
-"""HTTP routes for the browser component: map tiles, footprints, chip sheets, scores, exported versions, and the bundle
+"""HTTP routes for the browser component: map tiles, footprints, scores, exported versions, and the bundle
 itself.
 
 Only files whose names are put together here from checked parts are sent, and only from inside the project folder that the
@@ -85,9 +85,7 @@ def _tile(layout: Layout, _: Mapping[str, str], layer: str, z: int, x: int, y: i
     found = _file(layout, "quicklooks", layer, str(z), str(x), f"{y}.jpg")
     if found is not None or not _file(layout, "quicklooks", layer, "pyramid.json"):
         return found
-    empty = _nothing()
-    empty.headers["Pu-Geo-Empty"] = "1"  # not a project or pyramid that is gone: there is no data here
-    return empty
+    return Response(status_code=204)  # not a project or pyramid that is gone: there is no data here
 
 
 def _version(layout: Layout, query: Mapping[str, str], version: str, name: str) -> Found:
@@ -140,9 +138,6 @@ IN_ORDER: dict[str, Sender] = {
 SENT: dict[str, Sender] = {
     "tiles/{layer:layer}/{z:count}/{x:count}/{y:count}.jpg": _tile,
     "outlines/{name:word}/{n:count}.bin": lambda layout, _, name, n: outlines.tile(layout, name, n),
-    "sheets/{chip_set:word}/{n:count}.jpg": lambda layout, _, name, n: _file(
-        layout, "chips", f"{name}.sheets", f"{n:04d}.jpg"
-    ),
     "exports/{version:word}.zip": _version_zip,
     "exports/{version:word}/{name}": _version,
     "jobs/{job_id:word}.log": _log,

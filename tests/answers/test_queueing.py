@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from small_parts import add_chips, click
 
+from pu_geo.analysis.queue import TOP
 from pu_geo.answers import queueing, ranking
 from pu_geo.assessment import auditing
 from pu_geo.store import queues
@@ -44,7 +45,9 @@ def test_a_queue_stays_until_it_is_done_and_two_analysts_share_no_building(
     assert not set(shown(first)) & set(shown(queueing.current(chipped, "bob")))
     assert queues.load_state(chipped, "set")["is_shown"].sum() == 10
     click(chipped, shown(first)[0], label="not_damaged")
-    assert queueing.current(chipped, "ann") == first
+    renewed = queueing.current(chipped, "ann")
+    assert (renewed.id, shown(renewed)[0], renewed.event) == (first.id, shown(first)[0], 2)
+    assert renewed == queueing.current(chipped, "ann") == queues.load_queues(chipped, "ann")[0]
     second = queueing.advance(chipped, "ann", done=first.id)
     assert not set(shown(second)) & set(shown(first))
     assert queueing.advance(chipped, "ann", done=first.id) == second  # the same wish, sent again
@@ -52,6 +55,37 @@ def test_a_queue_stays_until_it_is_done_and_two_analysts_share_no_building(
     click(chipped, shown(second)[0])
     assert auditing.how_many(chipped).confirmed == 2
     assert queueing.found_so_far(chipped) == ([1, 2, 3], [1, 1, 2])
+
+
+def test_answers_renew_the_queue_by_score_but_for_checks_and_the_first_that_is_open(
+    chipped: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queueing, "LENGTH", 10)
+    before = queueing.current(chipped, "ann")
+    scores = np.linspace(0, 1, N, dtype=np.float32)
+    monkeypatch.setattr(ranking, "scores_now", lambda layout: scores)
+    click(chipped, shown(before)[0])
+    after = queueing.current(chipped, "ann")
+    top = [place for place, item in enumerate(before.items) if item.why == TOP and place]
+    assert [after.items[place] for place in range(10) if place not in top[1:]] == [
+        before.items[place] for place in range(10) if place not in top[1:]
+    ]
+    kept = {building for place, building in enumerate(shown(before)) if place not in top[1:]} | {"b0", "b3", "b4"}
+    best = [f"b{row}" for row in range(N - 1, -1, -1) if f"b{row}" not in kept]
+    assert [shown(after)[place] for place in top[1:]] == best[: len(top) - 1]
+    left = {f"b{row}" for row in np.flatnonzero(~queues.load_state(chipped, "set")["is_shown"])}
+    assert left == {f"b{row}" for row in range(N)} - set(shown(after))
+
+
+def test_a_queue_from_before_there_were_scores_turns_to_the_highest(project: Layout) -> None:
+    features = np.random.default_rng(0).normal(size=(2, N, 8)).astype(np.float16)
+    add_chips(project, [f"b{i}" for i in range(N)], features=features)
+    before = queueing.current(project, "ann")
+    assert {item.kind for item in before.items} == {"explore"}
+    click(project, shown(before)[0])
+    assert [item.kind for item in queueing.current(project, "ann").items] == ["explore"] * len(before.items) + [
+        "exploit"
+    ] * (N - len(before.items))
 
 
 def test_every_building_comes_once_and_then_nothing(chipped: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,7 @@ from tests.small_parts import small_scene
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 NOTHING_OUTWARD = ["--disable-quic", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", *NOTHING_OUTWARD]
+STREAMLITS_OWN = "/_stcore/"  # on a page's own address Streamlit looks for its server below the page first
 ACTION_MS = 60_000  # for a click or a text: two of these tests may share a busy machine
 FAILURES = REPOSITORY / "build" / "browser"
 N_HOUSES, SIDE_PX = 400, 1500
@@ -97,9 +98,9 @@ def keep_what_is_shown(item: pytest.Item) -> Path:
 @pytest.fixture
 def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], object]]:
     """Open pages of 1400 x 900, each in a profile of its own. After the test no request has left 127.0.0.1, no script has
-    failed, no dialog opened, nothing on a page broke the server's security policy, and no name out of somebody's file ran as a
-    script."""
-    outside, troubles = [], []
+    failed, no dialog opened, nothing was missing (404), nothing on a page broke the server's security policy, and no name out of
+    somebody's file ran as a script."""
+    outside, troubles, missing = [], [], []
     pages = request.node.stash.setdefault(PAGES, [])
     local = ("http://127.0.0.1:", "ws://127.0.0.1:", "blob:", "data:", "file:")
 
@@ -118,6 +119,10 @@ def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], 
         context.on("request", lambda request: note(request.url))
         context.on("weberror", lambda error: troubles.append(error.error.stack or str(error.error)))
         context.on("dialog", refuse)
+        context.on(
+            "response",
+            lambda answer: answer.status == 404 and STREAMLITS_OWN not in answer.url and missing.append(answer.url),
+        )
         page = context.new_page()
         page.logged, page.asked = [], set()
         page.on("console", lambda message: page.logged.append(f"{message.type}: {message.text} {message.location['url']}"))
@@ -132,12 +137,13 @@ def new_page(chromium, request: pytest.FixtureRequest) -> Iterator[Callable[[], 
     of_server = [page for page in pages if not page.url.startswith("file:")]  # a report's file has a policy of its own
     refused = [each for page in of_server for each in page.logged if "Content Security Policy" in each]
     hits = [page.evaluate("window.hit") for page in pages if not page.is_closed()]
-    if outside or troubles or refused or any(hits):
+    if outside or troubles or refused or missing or any(hits):
         keep_what_is_shown(request.node)
     for page in pages:
         page.context.close()
     assert outside == [], "requests left this machine"
     assert troubles == [], "scripts on the page failed, or a dialog opened"
+    assert missing == [], "a page asked for what is not there"
     assert refused == [], "a page needs what the policy forbids, or somebody put it there"
     assert not any(hits), "a name ran as script"
 

@@ -1,4 +1,4 @@
-"""Draws made-up houses before and after an event: tiles, footprints and chip sheets, as a project folder holds them."""
+"""Draws made-up houses before and after an event: tiles and footprints, as a project folder holds them."""
 
 import json
 from pathlib import Path
@@ -7,11 +7,10 @@ import cv2
 import numpy as np
 
 NASTY_ID = "<img src=x onerror='window.hit = 1'>"  # a footprint file may hold any text
-SHEET_COLUMNS, SHEET_ROWS = 16, 8
 ROOFS = np.array([[70, 80, 160], [150, 150, 155], [95, 110, 140], [185, 190, 195]])
 
 
-def make_project(folder: Path, *, n: int, side: int, chip_px: int = 64) -> Path:
+def make_project(folder: Path, *, n: int, side: int) -> Path:
     """Draw `n` houses on a grid of `side` pixels, about a sixth of them damaged in the post picture."""
     rng = np.random.default_rng(0)
     rings = _rings(rng, n, side)
@@ -28,7 +27,6 @@ def make_project(folder: Path, *, n: int, side: int, chip_px: int = 64) -> Path:
                 cv2.circle(post, spot.tolist(), 2, rng.integers(50, 210, 3).tolist(), -1)
     for name, picture in (("pre", pre), ("post", post)):
         write_pyramid(folder / "quicklooks" / name, picture)
-    _sheets(folder / "chips" / "main.sheets", (pre, post), rings, chip_px)
     ids = [f"b{i:05d}" for i in range(n)]
     ids[n // 2] = NASTY_ID
     shapes = [[ring.round(1).ravel().tolist()] for ring in rings]
@@ -60,19 +58,3 @@ def write_pyramid(folder: Path, picture: np.ndarray) -> None:
                 rows, columns = (slice(256 * at, 256 * at + 256) for at in (y, x))
                 cv2.imwrite(str(folder / str(z) / str(x) / f"{y}.jpg"), level[rows, columns])
         level = cv2.resize(level, (level.shape[1] // 2, level.shape[0] // 2), interpolation=cv2.INTER_AREA)
-
-
-def _sheets(folder: Path, pictures: tuple[np.ndarray, np.ndarray], rings: np.ndarray, chip_px: int) -> None:
-    folder.mkdir(parents=True)
-    per_sheet = SHEET_COLUMNS * SHEET_ROWS
-    for number, first in enumerate(range(0, len(rings), per_sheet)):
-        members = rings[first : first + per_sheet]
-        sheet = np.zeros((-(-len(members) // SHEET_COLUMNS) * 2 * chip_px, SHEET_COLUMNS * chip_px, 3), np.uint8)
-        for at, ring in enumerate(members):
-            row, column = divmod(at, SHEET_COLUMNS)
-            size = int(2 * np.ptp(ring, axis=0).max())
-            for part, picture in enumerate(pictures):
-                chip = cv2.getRectSubPix(picture, (size, size), ring.mean(0).astype(np.float32).tolist())
-                top = (2 * row + part) * chip_px
-                sheet[top : top + chip_px, column * chip_px : (column + 1) * chip_px] = cv2.resize(chip, (chip_px, chip_px))
-        cv2.imwrite(str(folder / f"{number:04d}.jpg"), sheet, [cv2.IMWRITE_JPEG_QUALITY, 85])

@@ -29,7 +29,6 @@ START_SECONDS = 60
 CHIP_PX, DIM, GSD_M = 16, 64, 0.5
 SHARES = (0.62, 0.26, 0.12)
 """Of the buildings, on each island of the scatter; the last one holds the damaged ones."""
-SHEETS = {"per_sheet": 128, "columns": 16, "cell_w": 64, "cell_h": 128, "has_pre": True}
 
 
 _BROWSERS: list[Any] = []
@@ -167,13 +166,12 @@ def made_up_project(folder: Path, ids: Sequence[str], *, pictures: Path | None =
     add_chips(
         layout, ids, "main", bands="pre+post", size_px=CHIP_PX, features=features.astype(np.float16),
         chips=rng.integers(0, 255, (n, 6, CHIP_PX, CHIP_PX), dtype=np.uint8),
-        sheets={**SHEETS, "n": n, "n_sheets": -(-n // SHEETS["per_sheet"])}, **chip_facts,
+        **chip_facts,
     )  # fmt: skip
     click(layout, *ids[: min(n, 60) : 6], analyst="before")
     if pictures is not None:
         layout.quicklooks.parent.mkdir(exist_ok=True)
         (pictures / "quicklooks").rename(layout.quicklooks)
-        (pictures / "chips" / "main.sheets").rename(layout.sheets("main"))
     zoom = int(np.ceil(np.log2(max(side, 256) / 256)))
     pyramid = {"tile_px": 256, "max_zoom": zoom, "width": side, "height": side}
     for role in roles:

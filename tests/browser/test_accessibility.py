@@ -72,7 +72,7 @@ def _fits(page, width: int) -> None:
     keys = page.locator(".pugeo .keys").bounding_box()
     assert 0 <= keys["x"] < keys["x"] + keys["width"] <= width
     layers, zoom = (page.locator(f".pugeo .mappane {name}").bounding_box() for name in (".layerbox", ".zoom"))
-    assert layers["x"] + layers["width"] <= zoom["x"], "it covers no button"
+    assert zoom["y"] + zoom["height"] <= layers["y"], "it covers no button"
     line, picture = page.locator(".pugeo header"), page.locator(".pugeo .mappane")
     before = picture.bounding_box()["y"]
     for name, words in zip((".status", ".counts"), LONGEST, strict=True):

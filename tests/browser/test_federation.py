@@ -13,11 +13,10 @@ from pu_geo.federation import federating
 from pu_geo.jobs import JobView
 from pu_geo.maps import damage_map
 from pu_geo.store import chosen, federations, runs
-from pu_geo.store.layout import Layout, read_json, write_json
+from pu_geo.store.layout import Layout, write_json
 from pu_geo.ui.damage_map import texts as map_texts
 from pu_geo.ui.train import texts
 from tests.browser.conftest import address_of
-from tests.browser.real_app import SHEETS
 from tests.browser.steps import a_run, choose, ended, fill, settled, until, wait_for_view
 
 pytestmark = [pytest.mark.browser, pytest.mark.long(part="federation")]
@@ -32,8 +31,6 @@ def with_map(layout: Layout) -> Layout:
     for role in ("pre", "post"):
         (layout.quicklooks / role).mkdir(parents=True, exist_ok=True)
         write_json(layout.quicklooks / role / "pyramid.json", pyramid)
-    facts = layout.chip_facts("set")
-    write_json(facts, {**read_json(facts), "sheets": {**SHEETS, "n": N, "n_sheets": 1}})
     return layout
 
 

@@ -14,13 +14,11 @@ from rasterio.transform import Affine
 
 from pu_geo.errors import JobCancelled, ShapeError
 from pu_geo.geo import chips as chips_module
-from pu_geo.geo import sheets
 from pu_geo.geo.chips import Outlines, chip_windows, cut_chips, outline_mask
 from pu_geo.geo.ground import NO_DATA_GREY, ground_of, ground_pictures, has_data
 from pu_geo.geo.raster import mosaic as mosaic_module
 from pu_geo.geo.raster.mosaic import Mosaic
 from pu_geo.geo.raster.placement import project_grid
-from pu_geo.geo.sheets import write_chip_sheets
 from pu_geo.records import Grid, Role, Scene
 
 Make = Callable[..., Scene]
@@ -167,25 +165,6 @@ def test_progress_counts_to_the_end_cancelling_stops_and_a_wrong_shape_is_refuse
     scene = make_scene("post", pattern(64, 64))
     with Mosaic([scene], project_grid([scene])) as post, pytest.raises(ShapeError, match="out must be"):
         cut_chips(None, post, np.zeros((2, 4)), 8, np.zeros((2, 6, 8, 8), np.uint8))
-
-
-def test_sheets_hold_every_chip_in_its_cell_pre_above_post(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sheets, "PER_SHEET", 6)
-    monkeypatch.setattr(sheets, "COLUMNS", 3)
-    chips = np.repeat(np.arange(20, 20 + 11 * 6 * 3, 3, dtype=np.uint8).reshape(11, 6), 256, axis=1).reshape(11, 6, 16, 16)
-    layout = write_chip_sheets(chips, tmp_path / "s")
-    assert layout == {"per_sheet": 6, "columns": 3, "cell_w": 16, "cell_h": 32, "n": 11, "n_sheets": 2, "has_pre": True}
-    assert sorted(p.name for p in (tmp_path / "s").iterdir()) == ["0000.jpg", "0001.jpg"]
-    for i in range(11):
-        sheet = cv2.imread(str(tmp_path / "s" / f"{i // 6:04d}.jpg"))[..., ::-1]
-        assert sheet.shape == (64, 48, 3)
-        row, col = i % 6 // 3 * 32, i % 3 * 16
-        above, below = sheet[row + 4 : row + 12, col + 4 : col + 12], sheet[row + 20 : row + 28, col + 4 : col + 12]
-        np.testing.assert_allclose(above.mean(axis=(0, 1)), chips[i, :3, 0, 0], atol=4)
-        np.testing.assert_allclose(below.mean(axis=(0, 1)), chips[i, 3:, 0, 0], atol=4)
-    post_alone = write_chip_sheets(np.zeros((2, 3, 16, 16), np.uint8), tmp_path)
-    assert (post_alone["cell_w"], post_alone["cell_h"], post_alone["has_pre"]) == (16, 16, False)
-    assert cv2.imread(str(tmp_path / "0000.jpg")).shape == (32, 48, 3)
 
 
 def outlines_of(boxes: list[tuple[float, float, float, float]], n_mosaics: int = 1) -> Outlines:

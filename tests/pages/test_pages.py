@@ -30,8 +30,7 @@ def finished(project: Layout) -> Layout:
     rng = np.random.default_rng(0)
     ids = [f"b{i}" for i in range(20)]
     chips, features = rng.integers(0, 255, (20, 6, 64, 64)).astype(np.uint8), rng.normal(size=(2, 20, 8)).astype(np.float16)
-    sheets = {"per_sheet": 64, "columns": 8, "cell_w": 64, "cell_h": 128, "n": 20, "n_sheets": 1, "has_pre": True}
-    add_chips(project, ids, bands="pre+post", size_px=64, chips=chips, features=features, sheets=sheets)
+    add_chips(project, ids, bands="pre+post", size_px=64, chips=chips, features=features)
     click(project, "b1", "b2")
     arrays = {"embeddings": rng.normal(size=(20, 8)).astype(np.float32), "clusters": np.arange(20) % 2}
     add_run(project, preset="instant", at_event=2, arrays=arrays)
@@ -41,7 +40,7 @@ def finished(project: Layout) -> Layout:
 @pytest.mark.parametrize(
     ("page", "missing", "said"),
     [
-        ("annotate", "nothing to review yet", "Progress:"),
+        ("annotate", "nothing to review yet", "Shares of the next queue"),
         ("train", "There are no chips yet", "Second opinion"),
         ("explore", "no run to explore", "Nothing was saved yet"),
         ("damage_map", "no run yet", "Threshold 0.5000: the run's own"),
@@ -228,8 +227,7 @@ def nowhere(tmp_path: Path, home: Path) -> Layout:
     with store.connect(layout) as db:
         contents.add_scenes(db, [scene], grid)
         contents.add_footprints(db, table_of([shapely.box(4 * i, -8, 4 * i + 3, -5) for i in range(N)]))
-    sheets = {"per_sheet": 64, "columns": 8, "cell_w": 64, "cell_h": 64, "n": N, "n_sheets": 1, "has_pre": False}
-    add_chips(layout, ids, chips=np.zeros((N, 3, 16, 16), np.uint8), sheets=sheets)
+    add_chips(layout, ids, chips=np.zeros((N, 3, 16, 16), np.uint8))
     add_run(layout, ids=ids)
     return layout
 

@@ -15,8 +15,7 @@ def contents_of(layout: Layout) -> dict[str, bytes]:
     chip_set = store.call(layout, contents.chosen_chip_set)
     folder = layout.chips(chip_set).parent
     found = {ending: (folder / f"{chip_set}.{ending}").read_bytes() for ending in FILES}
-    sheets = {path.name: path.read_bytes() for path in sorted(layout.sheets(chip_set).iterdir())}
-    return {**found, **sheets}
+    return found
 
 
 def test_chips_and_their_features_are_those_of_one_process(

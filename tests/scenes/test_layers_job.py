@@ -99,7 +99,7 @@ def test_chips_hold_layers_behind_pre_and_post_which_stay_bit_equal(add: Make, c
     )
     assert contents.views_of(facts) == expected
     assert facts["chip_set"] != before["chip_set"]
-    same = ("pre_outline", "post_outline", "nodata_share", "sensor_group", "look_group", "scenes", "sheets", "n_moved")
+    same = ("pre_outline", "post_outline", "nodata_share", "sensor_group", "look_group", "scenes", "n_moved")
     assert {name: facts[name] for name in same} == {name: before[name] for name in same}
     assert set(facts["scaling"]) == {"sar-post", "proxy"}
     assert facts["scaling"]["sar-post"]["dtype"] == "float32"

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long(part="fuzz")
 NO_ANSWER_POSSIBLE = "h11._util.LocalProtocolError"  # uvicorn's word for a client that broke off while it was answered
 N_REQUESTS, WAIT_S, PATIENCE_S = 600, 0.5, 20.0
 PATHS = (
-    "/", "/annotate?project={t}", "/pugeo/{t}/tiles/post/0/0/0.jpg", "/pugeo/{t}/outlines/0a1b/0.bin", "/pugeo/{t}/sheets/main/0.jpg",
+    "/", "/annotate?project={t}", "/pugeo/{t}/tiles/post/0/0/0.jpg", "/pugeo/{t}/outlines/0a1b/0.bin",
     "/pugeo/{t}/scores/like-3.bin", "/pugeo/{t}/shifts.bin", "/pugeo/{t}/dots/latest/pca.bin?by=score", "/pugeo/{t}/exports/v1.zip",
     "/pugeo/{t}/exports/v1/report.html", "/pugeo/{t}/similar/3.f32", "/pugeo/{t}/story/3.json", "/pugeo/{t}/here",
     "/pugeo/{t}/operations", "/pugeo/{t}/models/run-1", "/pugeo/assets/damage_view.js", "/_stcore/health", "/_stcore/host-config",

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from pu_geo.files import make_folder, write_file
 from pu_geo.geo.ground import NO_DATA_GREY, TILE_PX
 from pu_geo.geo.raster.mosaic import Mosaic, Report, report_strip
-from pu_geo.geo.sheets import write_jpeg
 
 QUALITY = 85
 MOST_READ_BYTES = 900_000_000  # a row of map tiles is read as a whole, however wide
@@ -54,9 +53,17 @@ class _Tiles:
             if holds[across].any():
                 path = self.folder / str(zoom) / str(x) / f"{row}.jpg"
                 make_folder(path.parent)
-                write_jpeg(path, picture[across], QUALITY)
+                _write_jpeg(path, picture[across], QUALITY)
                 self.n_tiles += 1
         return picture, holds
+
+
+def _write_jpeg(path: Path, picture: NDArray[np.uint8], quality: int) -> None:
+    """Write an RGB picture, uint8 [H, W, 3], or a gray one, uint8 [H, W, 1], as JPEG."""
+    done, data = cv2.imencode(".jpg", picture[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not done:
+        raise ValueError(f"{path.name} could not be encoded as JPEG.")
+    write_file(path, data.tobytes())
 
 
 def _half(picture: NDArray[np.uint8], holds: NDArray[np.bool_]) -> Strip:

@@ -11,12 +11,13 @@ from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo.answers import queueing, random_checks, ranking
 from pu_geo.answers.random_checks import Check
-from pu_geo.assessment import random_audits
+from pu_geo.assessment import auditing, random_audits
 from pu_geo.store.layout import Layout
 from pu_geo.store.queues import StoredQueue
 from pu_geo.store.store import is_writable
 from pu_geo.ui import frame
 from pu_geo.ui.annotate import texts
+from pu_geo.ui.components import figures
 from pu_geo.ui.damage_map.texts import TAB_AUDIT
 
 _SECONDS_BETWEEN_LOOKS = 2  # at whether the first ranking has ended
@@ -125,6 +126,25 @@ def wait_for_the_rest(
         return None if now.is_complete else (so_far, about)
 
     _wait(words)
+
+
+def progress(layout: Layout, tools: DeltaGenerator) -> None:
+    """Draw into `tools` what opens how many are damaged by what is known, and how the search went."""
+    popover = tools.popover(texts.PROGRESS, icon=":material/show_chart:", key="progress", on_change="rerun")
+    if not popover.open:
+        return
+    estimate = auditing.how_many(layout)
+    popover.caption(frame.plain(estimate.words))
+    answers, found = queueing.found_so_far(layout)
+    points = [{"epoch": x, "found": y} for x, y in zip(answers, found, strict=True)]
+    drawn = figures.lines(texts.CURVE_Y, points, {"found": texts.CURVE_NAME}, xaxis_title=texts.CURVE_X)
+    for figure in drawn:
+        if estimate.total.low is not None:
+            figure.add_hrect(
+                y0=estimate.total.low, y1=estimate.total.high, fillcolor=figures.BLUE, opacity=0.12, line_width=0
+            )
+    with popover:
+        figures.draw(drawn, "found-so-far")
 
 
 def _banner(layout: Layout, check: Check, analyst: str) -> None:

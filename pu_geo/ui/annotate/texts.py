@@ -23,6 +23,7 @@ RANKED_NO_MORE_HELP = (
     "The other buildings are not being ranked now: this server ranks newer answers, or other projects. It goes on with "
     "your next answer."
 )
+SILENT = ":material/info: **Some sites have no answers yet**"
 RANKING = "**Ranking {n:,} buildings**; you can label meanwhile."
 RANKING_HELP = "Scores and the next buildings come once that is done."
 
@@ -41,9 +42,7 @@ def agreement(n: int, share: float) -> str:
 
 # Progress
 
-PROGRESS = "**Progress:** {words}"
-CURVE = "Curve"
-CURVE_HELP = "Damaged buildings found, by answers."
+PROGRESS = "Progress"
 CURVE_X = "answers"
 CURVE_Y = "damaged found"
 CURVE_NAME = "damaged"

@@ -106,9 +106,8 @@ def project_view(
         "score_name": ranking.score_name(layout, score_id),
         "threshold": threshold,
         "color_by": color_by,
-        "wall": {"chip_set": chips["chip_set"], "v": chips["chip_set"], **chips["sheets"]} if chips else None,
+        "wall": {"chip_set": chips["chip_set"], "n": len(chips["building_ids"])} if chips else None,
         "queue": None if queue is None else encode_queue(queue, positions, is_assessment=is_assessment),
-        "height": None,
         "types": list(types),
         "conflicts": None
         if conflicts is None

@@ -72,7 +72,7 @@ test("a map tile without data is transparent; one that comes later is set then",
   const load = tileLoader("grey", new TilePictures());
   load({ setImage: (canvas) => set.push(canvas.tagName) }, "t0");
   assert.deepEqual(set, []);
-  server.requests[0].answer(null, 404, { "Pu-Geo-Empty": "1" });
+  server.requests[0].answer(null, 204);
   await settle();
   assert.deepEqual(set, ["CANVAS"]);
 });
@@ -129,13 +129,4 @@ test("pictures of a building gain the layer; a building without it says so, and 
   frame();
   assert.equal(server.requests.length, 1);
   assert.equal(TEXTS.part("layers/sar-post"), "sar-post");
-});
-
-test("the model's own pictures have no further layer", () => {
-  store.setNamed([SAR]);
-  store.set("layer", "sar-post");
-  const pictures = new ChipPictures(store);
-  pictures.configure({ token: "t", base: "/pugeo", wall: { chip_set: "main", n: 3, has_pre: false }, layers: [{ name: "post", v: "1", max_zoom: 0 }], grid: [200, 200] });
-  store.set("modelView", true);
-  assert.deepEqual(pictures.parts, ["post"]);
 });

@@ -228,19 +228,6 @@ test("the grade bar names the building that keys act on, and its buttons grade i
   assert.equal(bar.root.hidden, true, "where clicks select, the line of the selection has grades");
 });
 
-test("the card of a damaged building offers grades; the one it has is taken away by a second click", () => {
-  store.setScale(SCALE);
-  label({ 1: "0" }, { grade: { major: "0" } });
-  const { card, edits } = openCard();
-  store.set("selected", 0);
-  assert.deepEqual(Object.keys(buttons(card.choices)), ["Destroyed", "Major"]);
-  assert.deepEqual(card.choices.all("on").map(({ textContent }) => textContent), ["Major"]);
-  assert.match(card.facts.textContent, /: Major/);
-  buttons(card.choices).Destroyed.click();
-  buttons(card.choices).Major.click();
-  assert.deepEqual(edits, [[0, { grade: "destroyed" }], [0, { grade: "" }]]);
-});
-
 test("a selection takes a grade as one step; those that have it stay out of it", () => {
   store.setScale(SCALE);
   label({ 1: "0 1 1" }, { grade: { major: "0" } });

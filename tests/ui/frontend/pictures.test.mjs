@@ -7,7 +7,7 @@ import { fakeBrowser, fakeServer, frame, freshPage, pass, settle, shapesOf, site
 fakeBrowser();
 const { TilePictures, clearNoData, groundOf, tickOf, tilesOf } = await import("../../../pu_geo/ui/frontend/src/ground.js");
 const { ChipPictures } = await import("../../../pu_geo/ui/frontend/src/chip_pictures.js");
-const { lonLatAt } = await import("../../../pu_geo/ui/frontend/src/map_parts.js");
+const { gridAt, lonLatAt } = await import("../../../pu_geo/ui/frontend/src/map_parts.js");
 const { Panes } = await import("../../../pu_geo/ui/frontend/src/panes.js");
 const { Store } = await import("../../../pu_geo/ui/frontend/src/store.js");
 const { TEXTS } = await import("../../../pu_geo/ui/frontend/src/texts.js");
@@ -86,7 +86,7 @@ test("a picture of many tiles waits once for each, and is drawn once a frame", a
   frame();
   const tiles = asked;
   assert.ok(tiles >= 6, `${tiles}`);
-  for (const request of server.open) request.answer(null, 404, { "Pu-Geo-Empty": "1" });
+  for (const request of server.open) request.answer(null, 204);
   await settle();
   assert.equal(asked, tiles, "nothing is drawn before the next frame");
   frame();
@@ -115,7 +115,7 @@ test("a picture waits for the outline of its building: a box is never drawn into
   let done = 0;
   const picture = () => pictures.thumbnail(0, 44, () => (done += 1));
   assert.equal(picture(), null);
-  for (const request of server.open.filter(({ url }) => url.endsWith(".jpg?v=1"))) request.answer(null, 404, { "Pu-Geo-Empty": "1" });
+  for (const request of server.open.filter(({ url }) => url.endsWith(".jpg?v=1"))) request.answer(null, 204);
   await settle();
   assert.equal(picture(), null, "the ground is here, its outline is not");
   const before = done;
@@ -133,7 +133,7 @@ test("a tile is asked for once, the newest first; one without data is null, one 
   for (let k = 0; k < 8; k++) assert.equal(want(`t${k}`, k !== 7), undefined);
   want("t0");
   assert.deepEqual(server.requests.map(({ url }) => url), ["t0", "t1", "t2", "t3", "t4", "t5"]);
-  server.requests[0].answer(null, 404, { "Pu-Geo-Empty": "1" });
+  server.requests[0].answer(null, 204);
   await settle();
   assert.deepEqual(done, ["t0", "t0"]);
   assert.equal(want("t0"), null);
@@ -154,13 +154,16 @@ test("longitude and latitude are right to a meter over a scene of 60 km", () => 
     const [east, north] = lonLatAt(NODES, GRID, x, y);
     const away = Math.hypot((east - lon) * 111_320 * Math.cos((lat * Math.PI) / 180), (north - lat) * 110_574);
     assert.ok(away < 1, `${away} m`);
+    assert.ok(Math.hypot(...gridAt(NODES, GRID, east, north).map((at, axis) => at - [x, y][axis])) < 0.1, "and back");
   }
+  assert.equal(gridAt(NODES, GRID, 13.4, 52.5), null, "not on this grid");
   assert.equal(lonLatAt(null, GRID, 1, 1), null, "a project without a place");
 });
 
 test("beyond 180 degrees counting starts anew; the words name the hemispheres", () => {
   const [lon, lat] = lonLatAt({ n: 2, lon: [179, 181, 179, 181], lat: [-10, -10, -12, -12] }, [100, 100], 75, 50);
   assert.deepEqual([lon.toFixed(6), lat.toFixed(6)], ["-179.500000", "-11.000000"]);
+  assert.deepEqual(gridAt({ n: 2, lon: [179, 181, 179, 181], lat: [-10, -10, -12, -12] }, [100, 100], lon, lat).map(Math.round), [75, 50]);
   assert.equal(TEXTS.map.lonLat(lon, lat), "11.00000° S, 179.50000° W");
 });
 

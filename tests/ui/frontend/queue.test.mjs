@@ -233,6 +233,41 @@ test("pictures of the queue are made anew only where they differ, and a thumbnai
   assert.equal(document.activeElement, pane.thumbs.children[queue.at]);
 });
 
+test("a queue that is renewed by newer scores keeps the picture that is large and what was skipped; without that picture it waits", () => {
+  const renewed = (...numbers) => queue.take("t", { id: "q-1", items: numbers.map((i) => [i, "exploit", ""]) });
+  renewed(0, 1, 2, 3, 4);
+  press("1", "n"); // b0; b1 is skipped, b2 is large
+  renewed(0, 9, 2, 8, 1);
+  assert.deepEqual([current(), queue.items.map(({ i }) => i), [...queue.skipped]], [2, [0, 9, 2, 8, 1], [4]]);
+  renewed(0, 7, 6, 8, 1);
+  assert.deepEqual([current(), queue.items.map(({ i }) => i)], [2, [0, 9, 2, 8, 1]]);
+  press("2");
+  renewed(0, 7, 6, 8, 1, 5);
+  assert.deepEqual([current(), queue.items.length], [8, 6]);
+  renewed(0, 7, 6, 8, 1);
+  press("1");
+  draw();
+  queue.go(3);
+  renewed(0, 6, 7, 8, 1);
+  assert.equal(current(), 8, "also one that is answered already");
+});
+
+test("once all random checks are answered, nothing else is asked for", () => {
+  store.setOnly([]);
+  queue.take("t", { id: "q-2", items: [] });
+  draw();
+  assert.deepEqual([pane.title.textContent, pane.askButton.hidden, pane.note.textContent], ["All checks are answered", true, ""]);
+});
+
+test("types are offered once one is used in this project; until then a button opens them", () => {
+  pane.configure({ types: ["roof"] });
+  queue.take("t", given(3));
+  draw();
+  assert.deepEqual([pane.types.buttons.hidden, pane.keep.hidden, pane.types.more.hidden], [true, true, false]);
+  pane.types.more.click();
+  assert.equal(pane.types.buttons.hidden, false);
+});
+
 // Damage types
 
 const typeButtons = () => Object.fromEntries(pane.types.buttons.children.map((each) => [each.lastChild.textContent, each]));

@@ -109,7 +109,7 @@ export class Card {
 
   /** Draw the buttons anew only where they differ: a button replaced under a pressed mouse loses its click. */
   #drawChoices(i, code, detail) {
-    const drawn = JSON.stringify(i < 0 ? null : [i, code, this.store.scale.grades, detail.grade, detail.reason]);
+    const drawn = JSON.stringify(i < 0 ? null : [i, code, detail.reason]);
     if (drawn === this.drawnChoices) return;
     this.drawnChoices = drawn;
     this.choices.replaceChildren(...(i < 0 ? [] : this.#choices(i, code, detail)));
@@ -117,11 +117,7 @@ export class Card {
 
   #choices(i, code, detail) {
     const choice = (text, on, change) => h(`button.choice${on ? ".on" : ""}`, { type: "button", "aria-pressed": String(on), onclick: () => this.#change(i, change) }, text);
-    if (code === NOT_ASSESSABLE) return REASONS.map(([value, text]) => choice(text, detail.reason === value, { reason: value }));
-    if (code !== POSITIVE) return [];
-    const { choices } = this.store.scale;
-    const grades = choices.map(([grade, name]) => choice(name, detail.grade === grade, { grade: detail.grade === grade ? "" : grade }));
-    return grades.length ? [h("div.row", { role: "group", "aria-label": TEXTS.grades.title }, h("span.soft", {}, TEXTS.grades.title), ...grades)] : [];
+    return code === NOT_ASSESSABLE ? REASONS.map(([value, text]) => choice(text, detail.reason === value, { reason: value })) : [];
   }
 
   #change(i, change) {

@@ -1,5 +1,4 @@
-// Pictures of buildings. For people: the ground around the building, cut from the map's tiles, with its outline. On request what
-// the model gets: the chip, cut out of its sprite sheet by CSS alone.
+// Pictures of buildings: the ground around each, cut from the map's tiles, with its outline.
 
 import { h } from "./dom.js";
 import { groundOf, paintGround, paintOutline, paintTick, tilesOf } from "./ground.js";
@@ -13,7 +12,6 @@ const MANY = 500;
 export class ChipPictures {
   constructor(store) {
     this.store = store;
-    this.wall = null;
     this.layers = [];
     this.shown = new WeakMap(); // canvas to {i, width, part}
     this.thumbnails = new Map(); // for other canvases
@@ -24,75 +22,38 @@ export class ChipPictures {
   }
 
   /** @returns whether it is another set of pictures than before */
-  configure({ token, base, wall, layers, grid }) {
-    const key = JSON.stringify([token, wall, layers, grid]);
+  configure({ token, base, layers, grid }) {
+    const key = JSON.stringify([token, layers, grid]);
     if (key === this.configured) return false;
-    Object.assign(this, { configured: key, wall, layers, grid });
-    this.urlOf = (sheet) => `${base}/${token}/sheets/${wall.chip_set}/${sheet}.jpg?v=${wall.v ?? ""}`;
+    Object.assign(this, { configured: key, layers, grid });
     this.tileUrl = ({ name, v }, zoom, { x, y }) => `${base}/${token}/tiles/${name}/${zoom}/${x}/${y}.jpg?v=${v ?? ""}`;
     return true;
   }
 
-  get isModel() {
-    return this.store.modelView && Boolean(this.wall);
-  }
-
   has(i) {
-    return this.isModel ? this.hasModel(i) : this.store.ready && i < this.store.n && this.layers.length > 0;
-  }
-
-  /** Whether the model has a chip of building i. */
-  hasModel(i) {
-    return Boolean(this.wall) && i < this.wall.n;
+    return this.store.ready && i < this.store.n && this.layers.length > 0;
   }
 
   /** Of what there are pictures: the dates, and the layer that lies over the map. */
   get parts() {
     const { namedLayer } = this.store;
-    return namedLayer && !this.isModel ? [...this.dates, partOf(namedLayer.name)] : this.dates;
+    return namedLayer ? [...this.dates, partOf(namedLayer.name)] : this.dates;
   }
 
   /** Of which dates there are pictures. */
   get dates() {
-    if (this.isModel) return this.modelParts;
     return ["pre", "post"].filter((part) => this.layers.some(({ name }) => name === part));
   }
 
   /** Changes whenever there are pictures of something else. */
   get shows() {
-    return `${this.configured} ${this.isModel} ${this.parts}`;
-  }
-
-  get modelParts() {
-    return this.wall?.has_pre ? ["pre", "post"] : ["post"];
-  }
-
-  /** Height of one of the parts over its width. */
-  get shape() {
-    return this.isModel ? this.wall.cell_h / this.modelParts.length / this.wall.cell_w : 1;
+    return `${this.configured} ${this.parts}`;
   }
 
   /** Building i, `width` pixels wide; `part`: "pre" or "post", or null for all parts above each other. */
   make(i, width, part = null) {
-    if (this.isModel) return this.makeModel(i, width, part);
     if (part !== null) return this.#ground(i, width, part);
     return h("div.picture.stack", {}, ...this.parts.map((each) => this.#ground(i, width, each)));
-  }
-
-  /** The same as the model gets it. */
-  makeModel(i, width, part = null) {
-    return h("div.picture", { role: "img", "aria-label": TEXTS.modelPicture(part ?? "post", i), style: this.style(i, width, part) });
-  }
-
-  /** `part`: "pre" or "post" for one half of a cell, otherwise the whole cell. */
-  style(i, width, part = null) {
-    const { per_sheet, columns, cell_w, cell_h, has_pre } = this.wall;
-    const at = i % per_sheet;
-    const scale = width / cell_w;
-    const height = (width * cell_h) / (part ? this.modelParts.length : 1) / cell_w;
-    const [x, y] = [(at % columns) * cell_w * scale, (Math.floor(at / columns) * cell_h + (part === "post" && has_pre ? cell_h / 2 : 0)) * scale];
-    // "auto" height: the last sheet may be full or cut to its last row.
-    return `width:${width}px;height:${height}px;background-image:url("${this.urlOf(Math.floor(i / per_sheet))}");background-size:${columns * cell_w * scale}px auto;background-position:${-x}px ${-y}px`;
   }
 
   #ground(i, width, part) {

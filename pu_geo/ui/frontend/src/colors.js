@@ -44,6 +44,9 @@ export function between(stops, place) {
 export const CIVIDIS = ["#00224e", "#123570", "#3b496c", "#575d6d", "#707173", "#8a8678", "#a59c74", "#c3b369", "#e1cc55", "#fee838"];
 export const CIVIDIS_CSS = `linear-gradient(90deg, ${CIVIDIS.join(", ")})`;
 
+/** How opaque a step is: the many low ones are faint, so that the few high ones stand out. */
+export const stepAlpha = (step) => 0.06 + 0.94 * ((step + 0.5) / SCORE_STEPS) ** 1.5;
+
 export function stepColor(step, alpha = 1) {
   return `rgba(${stepRgb(step)},${alpha})`;
 }

@@ -2,7 +2,8 @@
 
 import { Card } from "./card.js";
 import { ChipPictures } from "./chip_pictures.js";
-import { NOT_ASSESSABLE, UNLABELED } from "./colors.js";
+import { NOT_ASSESSABLE, POSITIVE, UNLABELED } from "./colors.js";
+import { placesOf } from "./details.js";
 import { h, onceAFrame, remember, remembered } from "./dom.js";
 import { Explore } from "./explore.js";
 import { FlagBar } from "./flag_bar.js";
@@ -27,7 +28,8 @@ import { WallPane } from "./wall_pane.js";
 
 const logs = new Map(); // by project; they outlive a change of page
 
-const LOOK = { view: "post", arrows: false, modelView: false, layer: "", opacity: 0.8, ramp: "grey" }; // kept for a project in this tab
+const LOOK = { view: "post", arrows: false, layer: "", opacity: 0.8, ramp: "grey" }; // kept for a project in this tab
+const FIRST_CLICKS = 5; // damaged ones, until which all chips are a better start than the queue
 const COLORS = ["category", "scores", "uncertainty", "types"]; // of the damage map, as P walks through them
 
 export class DamageView {
@@ -64,7 +66,6 @@ export class DamageView {
     this.presence = new Presence(store, () => store.selected);
     this.#build(style);
     this.#followTarget();
-    store.on("modelView", () => this.panes.showModel(store.modelView));
     this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
     this.logChanged = () => this.#showLog();
     for (const event of ["geometry", "labels", "imageQuality"]) store.on(event, () => this.toolbar.showCounts());
@@ -84,11 +85,12 @@ export class DamageView {
       dismiss: () => this.log.dismiss(),
     });
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
-    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), model: () => this.data.wall && this.#toggle("modelView"), resized: () => this.#layout() });
+    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), resized: () => this.#layout() });
     this.layerBox = new LayerBox(store, { layer: (name) => this.#setLayer({ layer: name }), opacity: (opacity) => this.#setLayer({ opacity }), ramp: (ramp) => this.#setLayer({ ramp }) });
     this.siteBox = new SiteBox(store, (k) => this.#goToSite(k));
     this.map.target.addEventListener("pointerdown", () => this.siteBox.toggle(false));
-    this.map.root.append(this.siteBox.root, this.layerBox.root, this.marks.root);
+    this.map.corner.append(this.layerBox.root);
+    this.map.root.append(this.siteBox.root, this.marks.root);
     this.root = h("div.pugeo", { tabindex: "-1" }, h("style", {}, style), this.toolbar.root, this.panes.root, this.flagBar.root, this.gradeBar.root, this.explore.bar.root, this.toolbar.refused, this.toolbar.help);
   }
 
@@ -105,7 +107,7 @@ export class DamageView {
     if (data.mode === "label") this.log.connect(this, (value) => this.setStateValue("operations", value), data);
     else this.log.disconnect(this); // nobody would store them
     this.labeler.analyst = data.here?.analyst ?? null;
-    fillWindow(this.root, data.height);
+    fillWindow(this.root);
     this.root.dataset.mode = data.mode;
     this.store.setSites(data.sites);
     this.store.set("flagging", Boolean(data.flagging));
@@ -130,7 +132,8 @@ export class DamageView {
     this.store.setOnly(this.isAssessment ? data.queue.items.map(([i]) => i) : null);
     if (!this.store.only) this.nChecked = 0;
     else if (!this.store.only.has(this.store.selected)) this.isElsewhere = false; // where it was is not on the screen any more
-    this.queue.take(data.token, data.mode === "label" ? data.queue : null);
+    const isUnderPointer = data.queue?.id === this.queue.id && this.queuePane.thumbs.matches(":hover"); // a renewed one waits
+    if (!isUnderPointer) this.queue.take(data.token, data.mode === "label" ? data.queue : null);
     this.toolbar.show(data);
   }
 
@@ -151,7 +154,7 @@ export class DamageView {
     this.store.empty();
   }
 
-  #openProject({ token, color_by, flagging }) {
+  #openProject({ token, color_by, flagging, labels }) {
     this.#leaveBuildings();
     this.log?.disconnect(this);
     this.#forgetBuildings();
@@ -162,7 +165,7 @@ export class DamageView {
     const saved = remembered(this.#lookName, {});
     for (const [name, usual] of Object.entries(LOOK)) this.store.set(name, saved[name] ?? usual);
     this.store.set("colorBy", flagging ? color_by : (saved.colorBy ?? color_by ?? "labels"));
-    this.tab = saved.tab ?? "queue";
+    this.tab = saved.tab ?? ([...placesOf(labels[POSITIVE] ?? "")].length < FIRST_CLICKS ? "wall" : "queue");
     this.givenColor = color_by;
   }
 
@@ -274,8 +277,10 @@ export class DamageView {
     const i = this.queue.current?.i ?? -1;
     this.queuePane.later();
     if (i < 0 || this.isElsewhere || i === this.store.selected || this.map.hasCross || this.card.isWriting) return; // once it is written
+    const isFirst = this.store.selected < 0;
     this.store.set("selected", i);
-    if (!this.map.root.hidden) this.map.locateSoon(i);
+    if (isFirst) this.map.showSite(this.store.siteOf[i]); // the map opens on all of it
+    else if (!this.map.root.hidden) this.map.locateSoon(i);
   }
 
   // ---- keys ----
@@ -335,7 +340,6 @@ export class DamageView {
     if (name in SITE_KEYS) return mapShown && store.borders.length > 0 && this.#goToSite((store.site + SITE_KEYS[name] + store.sites.length) % store.sites.length);
     switch (name) {
       case "space": return this.#toggle("outlines"), true;
-      case "g": return Boolean(this.data.wall) && (this.#toggle("modelView"), true);
       case "h": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
       case "e": return mapShown && store.named.length > 0 && this.#nextLayer();
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
@@ -391,14 +395,14 @@ export class DamageView {
   #setTab(tab) {
     this.tab = tab;
     this.panes.fold(false);
-    this.#look({});
+    this.#look({ tab });
     this.#showPanes();
     this.queuePane.later();
   }
 
   #look(change) {
-    const { view, colorBy, arrows, modelView, layer, opacity, ramp } = this.store;
-    remember(this.#lookName, { view, colorBy, arrows, modelView, layer, opacity, ramp, tab: this.tab, ...change });
+    const { view, colorBy, arrows, layer, opacity, ramp } = this.store;
+    remember(this.#lookName, { ...remembered(this.#lookName, {}), view, colorBy, arrows, layer, opacity, ramp, ...change });
   }
 
   #setView(view) {

@@ -1,15 +1,9 @@
-// The view reaches down to the lower edge of the window, wherever the page puts it, unless the page gives it a height.
+// The view reaches down to the lower edge of the window, wherever the page puts it.
 
 const [LEAST_PX, BELOW_PX] = [420, 10];
 const watched = new Map(); // root -> what stops watching it
 
-/** @param height pixels; null: down to the lower edge of the window */
-export function fillWindow(root, height) {
-  if (height !== null) {
-    stopFilling(root);
-    root.style.height = `${height}px`;
-    return;
-  }
+export function fillWindow(root) {
   const fit = () => {
     const box = root.getBoundingClientRect();
     if (!box.width) return; // in a tab that is not shown
@@ -38,10 +32,7 @@ export function heightFor(windowHeight, top) {
   return Math.max(LEAST_PX, Math.floor(windowHeight - top - BELOW_PX));
 }
 
-function host(root) {
-  const shadow = root.getRootNode();
-  return shadow instanceof ShadowRoot ? shadow.host : root.parentElement;
-}
+const host = (root) => root.getRootNode().host ?? root.parentElement;
 
 function scrolledBy(root) {
   let sum = 0;

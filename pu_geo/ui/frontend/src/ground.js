@@ -9,7 +9,6 @@ const MOST_TILES = 300; // decoded ones that are kept, 256 kB each
 const RETRY_MS = 5000;
 const AT_ONCE = 6; // requests; browsers have no more connections to a server
 export const NO_DATA_GREY = 40; // of pixels without data inside a map tile, see geo/ground.py
-const EMPTY = "Pu-Geo-Empty"; // header of a 404: the pyramid is here, and has no such tile
 const LEAST_EMPTY = 0.25; // of the tile's edge: ground as dark, and so even, is a shadow and smaller
 export const BLOCK_PX = 8; // JPEG keeps a block of one colour exactly
 const TICKS_M = [500, 200, 100, 50, 20, 10, 5, 2, 1];
@@ -96,8 +95,8 @@ export class TilePictures {
     this.running += 1;
     try {
       const answer = await fetch(url);
-      if (!answer.ok && !answer.headers?.get(EMPTY)) throw new Error(String(answer.status));
-      tile.canvas = answer.ok ? await decode(await answer.blob()) : null;
+      if (!answer.ok) throw new Error(String(answer.status));
+      tile.canvas = answer.status === 204 ? null : await decode(await answer.blob()); // 204: the pyramid has no such tile
     } catch {
       this.tiles.delete(url);
       const again = takeAll(tile.waiting);

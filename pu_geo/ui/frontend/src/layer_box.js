@@ -5,16 +5,14 @@ import { GREY, RAMPS, VIRIDIS } from "./layer_tiles.js";
 import { TEXTS } from "./texts.js";
 
 const { layers: words } = TEXTS;
-const STEP = 5; // percent
 
 export class LayerBox {
   /** @param actions {layer(name), opacity(0 to 1), ramp(name)} */
   constructor(store, actions) {
     this.store = store;
     this.select = h("select", { "aria-label": words.choose, title: words.chooseHint, onchange: () => this.#choose(actions) });
-    this.slider = h("input", { type: "range", min: "0", max: "100", step: String(STEP), "aria-label": words.opacity, title: words.opacity, oninput: () => actions.opacity(Number(this.slider.value) / 100) });
-    this.percent = h("span.num");
-    this.strength = h("label.strength", {}, this.slider, this.percent);
+    this.slider = h("input", { type: "range", min: "0", max: "100", step: "5", "aria-label": words.opacity, title: words.opacity, oninput: () => actions.opacity(Number(this.slider.value) / 100) });
+    this.strength = h("label.strength", {}, this.slider);
     this.ramps = segmented(words.colors, words.ramps, actions.ramp);
     this.root = h("div.layerbox", { hidden: true, role: "group", "aria-label": words.group }, this.select, this.strength, this.ramps);
     for (const event of ["named", "layer", "opacity", "ramp"]) store.on(event, () => this.#show());
@@ -37,7 +35,6 @@ export class LayerBox {
     const percent = Math.round(100 * opacity);
     this.slider.value = String(percent);
     this.slider.setAttribute("aria-valuetext", words.percent(percent));
-    this.percent.textContent = words.percent(percent);
     this.ramps.choose(ramp === VIRIDIS ? VIRIDIS : GREY);
   }
 }

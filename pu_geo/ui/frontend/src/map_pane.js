@@ -12,7 +12,7 @@ import { boxOf } from "./polygon.js";
 import { arrowLegend } from "./shifts.js";
 import { layerLegend } from "./layer_box.js";
 import { GREY, isOn, partOf, shareOf, tileLoader } from "./layer_tiles.js";
-import { extentOf, lonLatAt, makeImagery, makeMap, makeSource, makeView, projectionOf } from "./map_parts.js";
+import { extentOf, gridAt, lonLatAt, makeImagery, makeMap, makeSource, makeView, projectionOf } from "./map_parts.js";
 import { TEXTS } from "./texts.js";
 
 const { map: words } = TEXTS;
@@ -26,6 +26,8 @@ const SOFTLY_MS = 350;
 const isStill = () => globalThis.matchMedia?.("(prefers-reduced-motion: reduce)").matches ?? false;
 const softly = (ms) => (isStill() ? 0 : ms);
 const SMALLEST_IN_VIEW_PX = 8;
+const LEGEND = "pugeo:legend"; // whether it is open, in this browser
+const LAT_LON = /^([-−]?[\d.]+)°?\s*([NS]?)[,;\s]+([-−]?[\d.]+)°?\s*([EW]?)$/i; // also as the map writes it
 const LET_REST_MS = 60; // somebody who answers fast is not led over the map building by building
 
 export class MapPane {
@@ -42,13 +44,20 @@ export class MapPane {
     this.tags = [h("div.tag.left", {}, words.pre), h("div.tag.right", {}, words.post)];
     this.marks = new MapMarks(store, this);
     this.scale = h("div.scale", {}, h("span"));
-    this.legend = h("div.legend");
+    this.legendRows = h("div.legendrows");
+    this.legend = h("details.legend", { open: remembered(LEGEND, true, "localStorage"), ontoggle: () => remember(LEGEND, this.legend.open, "localStorage") }, h("summary", {}, words.legend), this.legendRows);
     this.readout = h("div.readout");
     const button = (name, title, act) => h("button", { type: "button", title, "aria-label": title, onclick: act }, icon(name));
-    const zoom = h("div.zoom", {}, button("plus", words.zoomIn, () => this.zoomBy(1)), button("minus", words.zoomOut, () => this.zoomBy(-1)), button("fit", words.fit, () => this.fit()));
+    const zoom = h("div.zoom", {}, button("plus", words.zoomIn, () => this.zoomBy(1)), button("minus", words.zoomOut, () => this.zoomBy(-1)));
+    const fit = h("button.fit", { type: "button", title: words.fit, "aria-label": words.fit, onclick: () => this.fit() }, icon("fit"), h("span.word", {}, words.fit));
+    const goal = h("input", { type: "text", placeholder: words.goTo, "aria-label": words.goTo, oninput: () => goal.setCustomValidity(""), onkeydown: ({ key }) => key === "Enter" && !this.#goTo(goal.value.trim()) && (goal.setCustomValidity(words.nowhere), goal.reportValidity()) });
+    const sliders = words.looks.map(([name, text, max]) => h("label.strength", {}, text, h("input", { type: "range", name, min: "20", max, value: "100", oninput: () => this.root.style.setProperty("--look", sliders.map(({ lastChild: { name: by, value } }) => `${by}(${value}%)`).join(" ")) })));
+    const tools = h("details.maptools", {}, h("summary", {}, words.tools), goal, ...sliders, h("span", {}, words.lookNote));
+    this.corner = h("div.corner", {}, zoom, fit, tools);
+    this.guide = h("div.notice.guide", { hidden: true, role: "note" }, words.guide);
     this.notice = h("div.notice", { role: "status" }, words.loading);
     const foot = h("div.foot", {}, this.scale, this.readout);
-    this.root = h("section.pane.mappane", { "aria-label": words.region }, this.twinTarget, this.target, this.cross, this.divider, this.seam, this.ghost, ...this.tags, ...this.marks.roots, zoom, this.legend, foot, this.tooltip, this.notice);
+    this.root = h("section.pane.mappane", { "aria-label": words.region }, this.twinTarget, this.target, this.cross, this.divider, this.seam, this.ghost, ...this.tags, ...this.marks.roots, this.corner, this.legend, this.guide, foot, this.tooltip, this.notice);
     this.swipeAt = 0.5;
     this.moved = () => {}; // called once the map has come to rest
     this.#listen();
@@ -60,11 +69,12 @@ export class MapPane {
     for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen", "cells", "flagging", "types", "named", "layer", "ramp"]) store.on(event, () => this.#drawLegend());
     for (const event of ["layer", "opacity", "ramp"]) store.on(event, () => this.#showLayer());
     for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "selected"]) store.on(event, () => this.#fillTooltip());
+    for (const event of ["geometry", "labels", "mode", "only"]) store.on(event, () => (this.guide.hidden = store.mode !== "label" || !store.ready || store.only !== null || store.labels.some(Boolean)));
     store.on("geometry", () => (this.notice.hidden = true));
     store.on("outlined", () => this.#outlined());
     store.on("emptied", () => {
-      this.legend.replaceChildren();
-      this.tooltip.hidden = true;
+      this.legendRows.replaceChildren();
+      this.tooltip.hidden = this.guide.hidden = true;
       Object.assign(this.notice, { hidden: false, textContent: words.loading });
     });
     draggable(this.divider, this.root, (share) => {
@@ -195,6 +205,7 @@ export class MapPane {
 
   #fitMaps() {
     this.map?.updateSize();
+    if (this.map && this.whole === this.#place) this.#fitWhole(); // nobody moved it since: only now its size is known, or another one
     if (this.isSide) this.twin.updateSize();
   }
 
@@ -331,7 +342,27 @@ export class MapPane {
     const { store } = this;
     const [left, top, right, bottom] = this.box;
     const place = lonLatAt(store.sites[store.site].lonlat, [right - left, bottom - top], x - left, y - top);
-    return [...(place ? [h("b", {}, words.lonLat(...place))] : []), h("span", {}, words.pixel(Math.floor(x - left), Math.floor(y - top)))];
+    return place ? [h("b", {}, words.lonLat(...place))] : [];
+  }
+
+  /** Show a building by its ID or number, or a place by its latitude and longitude. @returns whether there is one */
+  #goTo(text) {
+    const { ids, index, sites } = this.store;
+    const i = index.get(text) ?? Number(text.replace(/^building |,(?=\d{3}\b)/gi, "")) - 1;
+    if (ids[i] !== undefined) return this.actions.locate(i), true;
+    const [, north, ns, east, ew] = (LAT_LON.exec(text) ?? []).map((part) => part?.replace("−", "-"));
+    const [lat, lon] = [/s/i.test(ns) ? -north : Number(north), /w/i.test(ew) ? -east : Number(east)];
+    return sites.some(({ lonlat, box: [left, top, right, bottom], gsd_m }, k) => {
+      const place = gridAt(lonlat, [right - left, bottom - top], lon, lat);
+      if (!place) return false;
+      this.showSite(k);
+      const view = this.map.getView();
+      view.setCenter([left + place[0], -top - place[1]]);
+      view.setResolution(Math.min(view.getResolution(), (4 * LOCATE_M) / gsd_m / Math.min(...this.map.getSize())));
+      this.cross.hidden = false;
+      this.map.once("moveend", () => this.map.once("movestart", () => this.showCross()));
+      return true;
+    });
   }
 
   #tip(i, left, top) {
@@ -373,11 +404,20 @@ export class MapPane {
     this.#leave(); // what was under the pointer is not there any more
     this.map.getView().cancelAnimations();
     const view = makeView(this.projection, this.box);
-    view.fit(extentOf(this.box), { size: this.map.getSize() ?? [800, 600], padding: [8, 8, 8, 8] });
     for (const map of [this.map, this.twin].filter(Boolean)) {
       map.setView(view);
       for (const layer of map.getLayers().getArray()) layer.setExtent(extentOf(this.box));
     }
+    this.#fitWhole();
+  }
+
+  #fitWhole() {
+    this.map.getView().fit(extentOf(this.box), { size: this.map.getSize() ?? [800, 600], padding: [8, 8, 8, 8] });
+    this.whole = this.#place;
+  }
+
+  get #place() {
+    return String([this.map.getView().getCenter(), this.map.getView().getResolution()]);
   }
 
   fit() {
@@ -476,7 +516,7 @@ export class MapPane {
   }
 
   #drawLegend() {
-    if (this.store.ready && this.map) this.legend.replaceChildren(...legendRows(this.store, this.map.getView().getResolution()));
+    if (this.store.ready && this.map) this.legendRows.replaceChildren(...legendRows(this.store, this.map.getView().getResolution()));
   }
 
   dispose() {

@@ -99,6 +99,19 @@ function weights(n, at) {
   });
 }
 
+/** The inverse of `lonLatAt`, to a centimetre: [x, y] in pixels; null for a place that is not on the grid. */
+export function gridAt(nodes, grid, lon, lat) {
+  let place = grid.map((side) => side / 2);
+  for (let k = 0; nodes && k < 20; k++) { // Newton's steps
+    const [[east, north], ...next] = [[0, 0], [1, 0], [0, 1]].map(([x, y]) => lonLatAt(nodes, grid, place[0] + x, place[1] + y));
+    const [[a, b], [c, d], [e, f]] = [[lon, lat], ...next].map((to) => [((to[0] - east + 540) % 360) - 180, to[1] - north]);
+    if (Math.hypot(a, b) < 1e-7) return place;
+    const steps = [a * f - e * b, c * b - a * d];
+    place = place.map((at, axis) => Math.max(0, Math.min(grid[axis], at + steps[axis] / (c * f - e * d))));
+  }
+  return null;
+}
+
 /**
  * @param nodes {n, lon, lat}: n x n nodes row by row, evenly over the grid with its borders; degrees, without a jump at 180
  * @param grid [width, height] in pixels

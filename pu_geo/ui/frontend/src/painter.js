@@ -1,7 +1,7 @@
 // Draws footprints on canvases. Grid pixels in, colours out; knows nothing of OpenLayers.
 
 import {
-  LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, SELECTED, UNLABELED, scoreStep, stepColor,
+  LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, SELECTED, UNLABELED, scoreStep, stepAlpha, stepColor,
 } from "./colors.js";
 import { asCells, paintCells, paintDamageDots, paintDamageShapes, paintDamageSmall, paintTypes, paintUncertainty } from "./damage_painter.js";
 import { Raster, hatch, patternOf, pixel, strokes, thinned } from "./raster.js";
@@ -105,7 +105,8 @@ function paintScores(context, store, frame, numbers) {
     steps[scoreStep(store.shade(i, score)) + (store.isBelow(score) ? SCORE_STEPS : 0)].push(i);
   }
   steps.forEach((members, step) => {
-    context.fillStyle = step < SCORE_STEPS ? stepColor(step, 0.78) : stepColor(step - SCORE_STEPS, 0.22);
+    const at = step % SCORE_STEPS;
+    context.fillStyle = stepColor(at, (step < SCORE_STEPS ? 0.85 : 0.22) * stepAlpha(at));
     inChunks(context, store, frame, members, () => context.fill("evenodd"));
   });
 }

@@ -14,7 +14,7 @@ export class Panes {
   /**
    * @param parts {scatter, map, queuePane, wall}: all have a `root`
    * @param over elements that lie over them
-   * @param actions {tab(name), model(), resized()}
+   * @param actions {tab(name), resized()}
    */
   constructor(parts, over, actions) {
     Object.assign(this, parts, { resized: actions.resized });
@@ -25,8 +25,7 @@ export class Panes {
     this.tabs = segmented(words.chips, [words.queue, words.wall], actions.tab);
     this.hide = h("button.flat", { type: "button", title: words.hide, "aria-label": words.hide, onclick: () => this.fold() }, "»");
     this.unfold = h("button.unfold", { type: "button", hidden: true, title: words.show, "aria-label": words.show, onclick: () => this.fold() }, "«");
-    this.model = h("button.model", { type: "button", title: TEXTS.modelViewHint, "aria-pressed": "false", onclick: actions.model }, TEXTS.modelView);
-    this.tabLine = h("div.tabs", {}, this.tabs, h("div.push"), this.model, this.hide);
+    this.tabLine = h("div.tabs", {}, this.tabs, h("div.push"), this.hide);
     this.side = h("aside.side", {}, this.tabLine, this.queuePane.root, this.wall.root);
     this.root = h("div.panes", {}, this.scatter.root, this.firstSplitter, this.map.root, this.splitter, this.side, this.unfold, ...over);
     draggable(this.splitter, this.root, (share) => this.split({ share: (share - this.left) / (1 - this.left) }), () => this.#keep());
@@ -80,12 +79,6 @@ export class Panes {
   #keep() {
     const { share, first, isFolded } = this;
     remember(KEPT, { share, first, isFolded }, "localStorage");
-  }
-
-  /** @param isModel whether chips are shown as the model gets them */
-  showModel(isModel) {
-    this.model.classList.toggle("on", isModel);
-    this.model.setAttribute("aria-pressed", String(isModel));
   }
 
   show(shown) {

@@ -3,7 +3,7 @@
 import { LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { areaText, labelText, markHere, scoreText, swatchOf } from "./describe.js";
 import { h, isShown, onceADoubleClick, onceAFrame } from "./dom.js";
-import { colorOf, gradeButtons, markGiven } from "./grades.js";
+import { colorOf } from "./grades.js";
 import { NO_DETAILS } from "./details.js";
 import { QUEUE_KEYS } from "./keys.js";
 import { TEXTS } from "./texts.js";
@@ -18,7 +18,6 @@ const SMALLEST_PX = 120;
 const [THUMB_PX, SMALL_THUMB_PX] = [46, 30];
 const LOW_PX = 640; // a pane lower than this has small thumbnails, so that the large picture stays large
 const GAP = 8;
-const GRADES_FROM_PX = 600; // in a pane lower than this the picture needs the room of the grades, which keys and the line below give as well
 
 export class QueuePane {
   /**
@@ -38,7 +37,6 @@ export class QueuePane {
     this.answers = h("div.answers", { role: "group", "aria-label": words.answers }, ...ANSWERS.map(button),
       h("button.choice", { type: "button", onclick: () => this.#clear() }, h("kbd", {}, "0"), words.clear),
       h("button.choice", { type: "button", onclick: (event) => this.pressed(event, () => this.#skip()) }, h("kbd", {}, "N"), words.skip));
-    this.grades = h("div.answers.grades", { role: "group", "aria-label": TEXTS.grades.title });
     this.kept = {}; // damage types that go with the next damaged building, too
     this.keep = h("button.type.keep", { type: "button", "aria-pressed": "false", title: TEXTS.types.keepHint, onclick: () => this.#keep() }, TEXTS.types.keep);
     this.drafts = new Map(); // building number to types that go with its answer "damaged", which is not given yet
@@ -46,10 +44,9 @@ export class QueuePane {
     this.thumbs = h("div.thumbs", { role: "listbox", "aria-label": words.list });
     this.note = h("div.note.soft", { role: "status" });
     this.root = h("section.pane.queuepane", { "aria-label": words.region },
-      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.grades, this.types.root, this.thumbs, this.note));
-    store.on("scale", () => this.#buildGrades());
+      h("div.tools", {}, this.title, this.progress, h("div.push"), this.askButton), h("div.body", {}, this.large, this.reason, this.facts, this.answers, this.types.root, this.thumbs, this.note));
     for (const event of ["selected", "labels", "details", "scores", "blind", "others"]) store.on(event, () => this.later());
-    for (const event of ["modelView", "layer", "named"]) store.on(event, () => this.later());
+    for (const event of ["layer", "named"]) store.on(event, () => this.later());
     store.on("emptied", () => this.#forget());
     new ResizeObserver(() => this.later()).observe(this.root);
   }
@@ -215,11 +212,6 @@ export class QueuePane {
     return this.#isOpen(i) ? { ...NO_DETAILS, ...this.#typesFor(item) } : this.store.detail(i);
   }
 
-  #buildGrades() {
-    const buttons = gradeButtons(this.store.scale, (event, id) => this.pressed(event, () => this.grade(id)));
-    this.grades.replaceChildren(...(buttons.length ? [h("span.soft", {}, TEXTS.grades.ask), ...buttons] : []));
-  }
-
   #clear() {
     const { item } = this;
     if (!item) return;
@@ -233,14 +225,12 @@ export class QueuePane {
     const { queue, store } = this;
     if (this.root.hidden || !store.ready || !this.root.clientWidth) return;
     const n = queue.items.length;
-    this.title.textContent = words.title(n);
     const skipped = n - queue.answered - queue.items.filter((_, place) => queue.isOpen(place)).length;
     this.progress.textContent = n ? words.progress(queue.answered, skipped) : "";
     this.#drawWish();
     const item = this.#isElsewhere ? this.item : (queue.items[queue.at] ?? null);
     this.#show(item);
     if (!item) return;
-    this.grades.hidden = this.root.clientHeight < GRADES_FROM_PX;
     this.#showTypes(item);
     this.#buildThumbs();
     queue.items.forEach((each, place) => this.#dress(this.thumbs.children[place], each, place));
@@ -248,17 +238,19 @@ export class QueuePane {
   }
 
   #show(item) {
-    for (const part of [this.large, this.reason, this.facts, this.answers, this.grades, this.thumbs]) part.hidden = !item;
+    for (const part of [this.large, this.reason, this.facts, this.answers, this.thumbs]) part.hidden = !item;
     if (!item) this.types.show(-1);
   }
 
   #drawWish() {
-    const { queue } = this;
+    const { queue, store } = this;
+    const isChecked = store.only !== null && !queue.items.length; // of an assessment; the page says where its result is
+    this.title.textContent = isChecked ? words.checked : words.title(queue.items.length);
     this.askText.textContent = queue.isDone || !queue.items.length ? words.again : words.more;
-    this.askButton.hidden = queue.isOnItsWay;
+    this.askButton.hidden = queue.isOnItsWay || isChecked;
     if (queue.isOnItsWay) this.progress.textContent = words.loading;
     const isDone = (queue.isDone && !queue.isHeld) || !queue.items.length;
-    this.note.textContent = isDone && !queue.isOnItsWay ? words.done : this.pictures.isModel ? TEXTS.modelViewOn : "";
+    this.note.textContent = isDone && !queue.isOnItsWay && !isChecked ? words.done : "";
   }
 
   #drawItem({ i, kind, why }) {
@@ -272,8 +264,6 @@ export class QueuePane {
     const others = this.store.othersAt(i).map(({ name }) => name);
     if (others.length) facts.push(h("b.alsohere", {}, TEXTS.alsoHere(others.join(", "))));
     this.facts.replaceChildren(...facts, h("span.num.soft", {}, areaText(this.store, i)));
-    const given = this.store.labels[i] === POSITIVE && !isForeign ? this.store.detail(i).grade : "";
-    markGiven([...this.grades.children].slice(1), given); // after the word before them
     for (const button of this.answers.children) {
       const isGiven = !isForeign && Number(button.dataset.code) === this.store.labels[i];
       button.classList.toggle("given", isGiven);
@@ -288,23 +278,23 @@ export class QueuePane {
 
   #figures(i) {
     if (!this.pictures.has(i)) return [h("div.empty", {}, TEXTS.noPicture)];
-    const { parts, shape } = this.pictures;
+    const { parts } = this.pictures;
     const wide = (this.root.clientWidth - GAP * (parts.length + 1)) / parts.length;
-    const width = Math.floor(Math.min(LARGEST_PX, wide, Math.max(SMALLEST_PX, this.#roomFor()) / shape));
+    const width = Math.floor(Math.min(LARGEST_PX, wide, Math.max(SMALLEST_PX, this.#roomFor())));
     return parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.part(part))));
   }
 
   // What the buttons and thumbnails leave of the height, so that nothing has to be scrolled.
   #roomFor() {
     const body = this.large.parentElement;
-    const others = [this.reason, this.facts, this.answers, this.grades, this.types.root, this.thumbs, this.note].reduce((sum, { offsetHeight }) => sum + (offsetHeight ? offsetHeight + GAP : 0), 0);
+    const others = [this.reason, this.facts, this.answers, this.types.root, this.thumbs, this.note].reduce((sum, { offsetHeight }) => sum + (offsetHeight ? offsetHeight + GAP : 0), 0);
     return body.clientHeight - others - 2 * GAP;
   }
 
   // Only where they differ: each run of the page comes here, maybe between press and release on one of them.
   #buildThumbs() {
     const side = this.root.clientHeight < LOW_PX ? SMALL_THUMB_PX : THUMB_PX;
-    const drawn = JSON.stringify([this.queue.id, this.queue.items.map(({ i }) => i), side, this.pictures.configured, this.pictures.isModel]);
+    const drawn = JSON.stringify([this.queue.id, this.queue.items.map(({ i }) => i), side, this.pictures.configured]);
     if (drawn === this.drawnThumbs) return;
     this.drawnThumbs = drawn;
     this.drawnItem = null;

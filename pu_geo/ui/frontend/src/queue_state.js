@@ -27,7 +27,9 @@ export class QueueState {
   /** @param queue {id, items: [[i, kind, why], ...], is_second} or null */
   take(token, queue) {
     const same = JSON.stringify([token, queue]);
-    if (same === this.given) return;
+    const large = this.items[this.at]?.i;
+    const isRenewed = queue !== null && queue.id === this.id; // what has the highest scores now: the picture that is large stays
+    if (same === this.given || (isRenewed && large !== undefined && !queue.items.some(([i]) => i === large))) return;
     this.given = same;
     this.storageKey = `pugeo:queue:${token}`;
     this.id = queue?.id ?? null;
@@ -35,7 +37,7 @@ export class QueueState {
     this.all = (queue?.items ?? []).map(([i, kind, why]) => ({ i, kind, why }));
     this.items = this.all;
     this.before = null;
-    this.#restart();
+    this.#restart(isRenewed);
     if (this.id === null) this.#step();
   }
 
@@ -46,22 +48,20 @@ export class QueueState {
     this.moved(false);
   }
 
-  #restart() {
+  #restart(isRenewed = false) {
     this.isStarted = false;
-    this.#start();
-  }
-
-  #start() {
-    if (this.isStarted || !this.store.ready || this.id === null) return;
+    if (!this.store.ready || this.id === null) return;
     this.isStarted = true;
-    this.held = -1;
+    const { isHeld } = this;
     this.items = this.all.filter(({ i }) => i < this.store.n);
     const saved = remembered(this.storageKey, {});
     const mine = saved.id === this.id ? saved : {};
-    this.skipped = new Set((mine.skipped ?? []).filter((place) => place < this.items.length));
-    this.at = mine.at < this.items.length ? mine.at : -1;
-    if (this.at < 0 || !this.isOpen(this.at)) this.at = this.#nextOpen();
+    const placesOf = (numbers) => numbers.map((i) => this.items.findIndex((item) => item.i === i)).filter((place) => place >= 0);
+    this.skipped = new Set(placesOf(mine.skipped ?? []));
+    this.at = placesOf([mine.at])[0] ?? -1;
+    if (this.at < 0 || !(isRenewed || this.isOpen(this.at))) this.at = this.#nextOpen();
     if (this.at < 0 && this.items.length) this.at = 0;
+    this.held = isRenewed && isHeld ? this.at : -1;
     this.isOver = this.isDone;
     this.#step();
   }
@@ -184,7 +184,7 @@ export class QueueState {
   #step(hasWalked = false) {
     const blind = this.items.filter(({ kind }, place) => kind === "audit" && (!this.isAnswered(place) || (this.isActive && place === this.at)));
     this.store.setBlind(this.isStarted && this.store.mode === "label" ? blind.map(({ i }) => i) : []);
-    if (this.isStarted && this.id !== null) remember(this.storageKey, { id: this.id, at: this.at, skipped: [...this.skipped] });
+    if (this.isStarted && this.id !== null) remember(this.storageKey, { id: this.id, at: this.items[this.at]?.i, skipped: [...this.skipped].map((place) => this.items[place].i) });
     this.moved(hasWalked);
   }
 }

@@ -176,7 +176,7 @@ export class ScatterPane {
   #drawChips(frame) {
     const { store, view } = this;
     this.chips = [];
-    if (this.how !== "auto" || this.drawn.isHeat || !this.pictures.wall || !showsChips(this.drawn.n, view.resolution, view.all)) return;
+    if (this.how !== "auto" || this.drawn.isHeat || !this.pictures.dates.length || !showsChips(this.drawn.n, view.resolution, view.all)) return;
     const placeOf = new Map(this.colors.order.map((code, place) => [code, place]));
     const weight = (i) => (store.isChosen[i] ? 1000 : 0) + (i === store.selected ? 2000 : 0) + placeOf.get(this.colors.codes[i]);
     const numbers = [...inView(this.xy, frame.box)].sort((a, b) => weight(b) - weight(a) || a - b);

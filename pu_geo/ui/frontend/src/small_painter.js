@@ -1,6 +1,6 @@
 // Draws buildings at low zoom, where up to 100,000 of them are in view: as dots, and as plain outlines a little further in.
 
-import { LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, scoreStep, stepRgb } from "./colors.js";
+import { LABEL_COLORS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, scoreStep, stepAlpha, stepRgb } from "./colors.js";
 import { Raster, once, pixel, roundDot, stampOf, strokes, thinned } from "./raster.js";
 
 const CELL_PX = 4; // one plain dot in so many screen pixels is enough; more would hide the picture
@@ -40,7 +40,7 @@ export function paintScoreDots(context, store, frame) {
 /** Thin outlines with a shadow, filled by score. */
 export function paintSmall(context, store, frame, scored) {
   const raster = new Raster(context, frame);
-  const [full, faint] = stepPixels(0.78, 0.22);
+  const [full, faint] = stepPixels(0.85, 0.22);
   const line = pixel([245, 245, 245], scored ? 0.5 : 0.85);
   const b = store.boxes;
   for (const i of store.touching(frame.box)) {
@@ -75,7 +75,7 @@ export function paintLabelDots(context, store, frame) {
 }
 
 function stepPixels(...alphas) {
-  return alphas.map((alpha) => Array.from({ length: SCORE_STEPS }, (_, step) => pixel(stepRgb(step), alpha)));
+  return alphas.map((alpha) => Array.from({ length: SCORE_STEPS }, (_, step) => pixel(stepRgb(step), alpha * stepAlpha(step))));
 }
 
 function labelDot(code, ratio, scale, grade) {

@@ -62,7 +62,6 @@ export class Store {
     this.mode = "view";
     this.colorBy = "labels";
     this.outlines = true;
-    this.modelView = false; // chips as the model gets them, in place of the ground around a building
     this.scoreName = null; // whose scores these are
     this.view = "post";
     this.named = []; // named layers: {name, when, max_zoom, v, is_gray, n_bands, low, high, unit, missing: set of building numbers}

@@ -33,7 +33,6 @@ export const TEXTS = {
   thumbLabel: (place, i, kind, label) => `${place}. Building ${number(i + 1)}, ${label.toLowerCase()}, ${kind.toLowerCase()}`,
   id: (id) => `ID ${id}`,
   by: (who) => ` by ${who}`,
-  rank: (name, rank, n) => `${name}: rank ${number(rank)} of ${number(n)}`,
   rankAndScore: (name, rank, n, score) => `${name}: rank ${number(rank)} of ${number(n)} · score ${score.toFixed(2)}`,
   scoreName: "Score",
   area: (m2) => `${number(Math.round(m2))} m²`,
@@ -51,11 +50,7 @@ export const TEXTS = {
   // Pictures of a building.
   part: (part) => ({ pre: "Pre", post: "Post" })[part] ?? layerOf(part),
   ground: (part, i) => `${{ pre: "Before the event", post: "After the event" }[part] ?? layerOf(part)}: building ${number(i + 1)}`,
-  modelPicture: (part, i) => `${part === "pre" ? "Before" : "After"} the event, as the model gets it: building ${number(i + 1)}`,
   noPicture: "No picture of this building; check the map.",
-  modelView: "What the model gets",
-  modelViewHint: "Show the pictures as the model gets them: cut to the building, scaled to one size, mirrored at the border (G)",
-  modelViewOn: "These pictures are what the model gets: cut to the building and scaled to one size.",
   metres: (m) => (m >= 1000 ? `${m / 1000} km` : `${m} m`),
 
   // Card of a building.
@@ -141,6 +136,7 @@ export const TEXTS = {
   // Queue.
   queue: {
     title: (n) => (n ? `Next ${n}` : "Nothing to review"),
+    checked: "All checks are answered",
     region: "Buildings to review next",
     list: "The queue",
     answers: "Answer",
@@ -199,7 +195,13 @@ export const TEXTS = {
     loading: "Loading buildings …",
     otherFootprints: (n, onMap) => `values of ${number(n)} buildings came for the ${number(onMap)} on the map`,
     notLoaded: (why) => `The server did not send the buildings or their scores (${why}). Reload the page.`,
-    pixel: (x, y) => `x ${x} · y ${y} px`,
+    legend: "Legend",
+    tools: "Map tools",
+    goTo: "Lat, lon or building ID",
+    nowhere: "No building has this ID or number, and no imagery lies there. A place: 38.4921, -122.7105",
+    looks: [["brightness", "Brightness", "300"], ["contrast", "Contrast", "300"], ["opacity", "Opacity", "100"]],
+    lookNote: "They change how this map draws the pictures, nothing else.",
+    guide: "Zoom in, click one damaged building; the rest re-orders.",
     lonLat: (lon, lat) => `${Math.abs(lat).toFixed(5)}° ${lat < 0 ? "S" : "N"}, ${Math.abs(lon).toFixed(5)}° ${lon < 0 ? "W" : "E"}`,
     selected: "Selected",
     outlinesHidden: "Outlines hidden: press Space",
@@ -341,7 +343,6 @@ export const TEXTS = {
       ["Arrows, Enter", "move along the chips, mark damaged"],
       ["K", "chips like this one first"],
       ["L", "show it on the map"],
-      ["G", "chips as the model gets them"],
     ]],
     ["In the queue", [
       ["1 or Enter", "damaged, and on"],

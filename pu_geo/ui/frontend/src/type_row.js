@@ -39,7 +39,10 @@ export class TypeRow {
     this.more = h("button.type.more", { type: "button", title: words.addHint, onclick: () => this.#ask() }, words.add);
     this.buttons = h("span.typebuttons");
     this.note = h("span.soft", { role: "status" });
-    this.root = h("div.types", { role: "group", "aria-label": words.title, hidden: true }, h("span.soft", { title: words.hint }, words.ask), this.buttons, this.more, this.own, ...extra, this.note);
+    const lead = h("span.soft", { title: words.hint }, words.ask);
+    this.offers = [lead, this.buttons, ...extra]; // only once somebody uses types in this project
+    this.root = h("div.types", { role: "group", "aria-label": words.title, hidden: true }, lead, this.buttons, this.more, this.own, ...extra, this.note);
+    store.on("emptied", () => (this.isUsed = false));
   }
 
   /** @param types that the project offers */
@@ -82,6 +85,8 @@ export class TypeRow {
 
   /** Let keys reach the types: from now on Enter and Space press what has the focus. */
   focus() {
+    this.isUsed = true;
+    this.#draw();
     focusByKey(this.buttons.firstChild ?? this.more);
   }
 
@@ -102,6 +107,8 @@ export class TypeRow {
   // Drawn anew only where they differ: a button replaced under a pressed mouse loses its click, and the focus is lost with it.
   #draw() {
     if (this.i < 0) return;
+    this.isUsed ||= [...this.store.details.values()].some(({ damage_types: has, absent_types: hasNot }) => has.length + hasNot.length);
+    for (const part of this.offers) part.hidden = !this.isUsed;
     const all = this.#all();
     const names = JSON.stringify(all);
     if (names !== this.drawnNames) {
@@ -143,6 +150,8 @@ export class TypeRow {
   }
 
   #ask() {
+    this.isUsed = true;
+    this.#draw();
     this.more.hidden = true;
     this.own.hidden = false;
     this.own.focus();

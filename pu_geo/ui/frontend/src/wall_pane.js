@@ -1,4 +1,4 @@
-// The chip wall: every building as a small picture, pre above post, cut out of sprite sheets; only what is in view exists.
+// The chip wall: every building as a small picture, pre above post; only what is in view exists.
 
 import { NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
 import { chipLabel, describe, markHere } from "./describe.js";
@@ -49,7 +49,7 @@ export class WallPane {
     });
     for (const event of ["labels", "grades"]) store.on(event, () => this.#later());
     store.on("scale", () => this.#showTools());
-    for (const event of ["modelView", "layer", "named"]) store.on(event, () => this.#later(true));
+    for (const event of ["layer", "named"]) store.on(event, () => this.#later(true));
     store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
     store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
     store.on("imageQuality", () => this.#sortWhenSafe());
@@ -88,8 +88,9 @@ export class WallPane {
   configure(data) {
     this.data = data;
     this.wall = data.wall;
-    if (this.pictures.configured !== this.configured) {
-      this.configured = this.pictures.configured;
+    const configured = JSON.stringify([data.wall, this.pictures.configured]);
+    if (configured !== this.configured) {
+      this.configured = configured;
       this.storageKey = `pugeo:wall:${data.token}`;
       const saved = remembered(this.storageKey, {});
       Object.assign(this, { order: saved.order ?? "score", filter: saved.filter ?? "all", size: saved.size ?? "M", like: null });
@@ -158,8 +159,7 @@ export class WallPane {
     }
   }
 
-  /** Which chips, in which order. Labels set since then do not move chips away under the pointer. */
-  /** @param keeps whether the selected chip, if it is in view, is followed to its new place */
+  /** Which chips, in which order. Labels set since then do not move chips away under the pointer. @param keeps whether the selected chip, if it is in view, is followed to its new place */
   #sort(keeps = true) {
     const { store } = this;
     if (!store.ready || !this.wall) return;
@@ -199,7 +199,7 @@ export class WallPane {
     const width = this.scroller.clientWidth - GAP;
     this.columns = Math.max(1, Math.round(width / (SIZES[this.size] + GAP)));
     this.cellWidth = Math.floor(width / this.columns) - GAP;
-    this.cellHeight = Math.round(this.cellWidth * this.pictures.parts.length * this.pictures.shape);
+    this.cellHeight = this.cellWidth * this.pictures.parts.length;
     this.runway.style.height = `${Math.ceil(this.items.length / this.columns) * (this.cellHeight + GAP) + GAP}px`;
     this.runway.dataset.size = this.size;
     for (const [place, cell] of this.cells) this.#remove(place, cell);
