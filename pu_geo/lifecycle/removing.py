@@ -20,6 +20,7 @@ from pu_geo import jobs
 from pu_geo.errors import JobError, ProjectError, PuGeoError
 from pu_geo.records import Scene
 from pu_geo.scenes import layers
+from pu_geo.scenes.scene_files import called
 from pu_geo.scenes.sites import sites
 from pu_geo.store import (
     aoi,
@@ -264,10 +265,12 @@ def _scene(layout: Layout, name: str, paths: Sequence[str] = ()) -> Plan:
     with store.connect(layout) as db:
         scenes, newest = contents.scenes(db), contents.latest_chip_set(db)
         n_chips = contents.chip_count(db, newest) if newest else 0
-    one = next((scene for scene in scenes if scene.scene_id == name), None)
-    if one is None:
-        known = ", ".join(scene.scene_id for scene in scenes) or "none"
-        raise ProjectError(f"This project has no scene {name!r}; its scenes are: {known}.", "Name one of them.")
+    found = called(scenes, name)
+    if len(found) != 1:
+        known = ", ".join(scene.scene_id for scene in found or scenes) or "none"
+        has = "several scenes" if found else "no scene"
+        raise ProjectError(f"This project has {has} {name!r}: {known}.", "Name one of them.")
+    (one,), name = found, found[0].scene_id
     left = [scene for scene in scenes if scene is not one]
     post = [scene for scene in left if scene.role == "post"]
     if not paths and one.role == "post" and not post:
@@ -276,7 +279,7 @@ def _scene(layout: Layout, name: str, paths: Sequence[str] = ()) -> Plan:
     where = "its copy in the project goes with it" if copied else "its file stays where it is"
     n_others = sum(scene.role == one.role for scene in left)
     lines = (
-        f"The {one.role}-event scene {one.scene_id} ({Path(one.path).name}) goes; {where}.",
+        f"The {one.role}-event scene {one.scene_id} goes; {where}.",
         f"{new} takes its place; the map is drawn anew."
         if new
         else f"The map is drawn anew from the other {plural(n_others, f'{one.role}-event scene')}."

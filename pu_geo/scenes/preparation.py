@@ -70,17 +70,6 @@ def last_task(layout: Layout) -> str:
     return next((job.task for job in jobs.exclusive_jobs(layout)), "")
 
 
-def file_words(layout: Layout, scene: Scene) -> str:
-    """Return the name of a scene's file with its folder, which tells files of one name from each other.
-
-    Of an uploaded file, whose folder has a name that nobody gave it, the name alone with what it is.
-    """
-    path = Path(scene.path)
-    if path.is_relative_to(layout.folder):
-        return f"{path.name} (copied into the project)"
-    return "/".join(path.parts[-2:])
-
-
 def by_role(paths: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return the pre-event and the post-event images among files, as their names or else their folders tell them.
 

@@ -91,7 +91,7 @@ def with_crs(scene: Scene, old: Scene) -> Scene:
 
 
 def _name(scene: Scene) -> str:
-    return Path(scene.path).name
+    return scene.scene_id or Path(scene.path).name
 
 
 def with_stretch(
