@@ -20,7 +20,7 @@ from pu_geo import jobs
 from pu_geo.errors import JobError, ProjectError, PuGeoError
 from pu_geo.records import Scene
 from pu_geo.scenes import layers
-from pu_geo.scenes.scene_files import called
+from pu_geo.scenes.scene_files import id_of
 from pu_geo.scenes.sites import sites
 from pu_geo.store import (
     aoi,
@@ -265,12 +265,11 @@ def _scene(layout: Layout, name: str, paths: Sequence[str] = ()) -> Plan:
     with store.connect(layout) as db:
         scenes, newest = contents.scenes(db), contents.latest_chip_set(db)
         n_chips = contents.chip_count(db, newest) if newest else 0
-    found = called(scenes, name)
-    if len(found) != 1:
-        known = ", ".join(scene.scene_id for scene in found or scenes) or "none"
-        has = "several scenes" if found else "no scene"
-        raise ProjectError(f"This project has {has} {name!r}: {known}.", "Name one of them.")
-    (one,), name = found, found[0].scene_id
+    name = id_of(scenes, name)
+    one = next((scene for scene in scenes if scene.scene_id == name), None)
+    if one is None:
+        known = ", ".join(scene.scene_id for scene in scenes) or "none"
+        raise ProjectError(f"This project has no scene {name!r}; its scenes are: {known}.", "Name one of them.")
     left = [scene for scene in scenes if scene is not one]
     post = [scene for scene in left if scene.role == "post"]
     if not paths and one.role == "post" and not post:

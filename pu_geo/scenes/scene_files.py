@@ -120,10 +120,10 @@ def _counter(
     return each
 
 
-def called(scenes: Sequence[Scene], name: str) -> list[Scene]:
-    """Return the scene of an id; else the scenes whose file has that name, with its ending or without."""
-    by_id = [scene for scene in scenes if scene.scene_id == name]
-    return by_id or [scene for scene in scenes if name in (Path(scene.path).name, Path(scene.path).stem)]
+def id_of(scenes: Sequence[Scene], name: str) -> str:
+    """Return the id of the only scene whose file has this name; what was given where it is an id, fits none or several."""
+    found = [scene.scene_id for scene in scenes if name in (Path(scene.path).name, scene.scene_id)]
+    return found[0] if len(found) == 1 else name
 
 
 # Finding files again
@@ -177,9 +177,9 @@ def _targets(
     """Return the scenes that are recorded at or under `old`, and where each would be under `new`."""
     target = Path(new).expanduser().absolute()
     given = {old, str(Path(old).expanduser().absolute()), str(Path(old).expanduser().resolve())}
-    mine, found = called(scenes, old), []
+    mine, found = id_of(scenes, old), []
     for scene in scenes:
-        if mine == [scene] or given & {scene.path, stored[scene.scene_id]}:
+        if mine == scene.scene_id or given & {scene.path, stored[scene.scene_id]}:
             found.append((scene, target / _pure(scene.path).name if target.is_dir() else target))
             continue
         for recorded in (_pure(scene.path), _pure(stored[scene.scene_id])):

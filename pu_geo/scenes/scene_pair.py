@@ -206,14 +206,13 @@ def blurred(scenes: Sequence[Scene]) -> dict[str, str]:
         usual = float(np.median(others)) if others else 0.0
         if own < BLURRIER * usual:
             found[scene.scene_id] = (
-                f"Scene {name} is much blurrier than the other date (sharpness {own:.1f} against {usual:.1f}): edges that are "
-                "sharp in one date "
-                "alone look like change. Use another picture if there is one."
+                f"Scene {name} is much blurrier than the other date (sharpness {own:.1f} against {usual:.1f}): edges "
+                "that are sharp in one date alone look like change. Use another picture if there is one."
             )
         elif own < BLURRED and scene.gsd_m > _FINE_M:
             found[scene.scene_id] = (
-                f"Scene {name} is blurred (sharpness {own:.1f}): it shows less than its pixels of {scene.gsd_m:.2f} m promise, "
-                "so small damage cannot be seen."
+                f"Scene {name} is blurred (sharpness {own:.1f}): it shows less than its pixels of {scene.gsd_m:.2f} m "
+                "promise, so small damage cannot be seen."
             )
     return found
 

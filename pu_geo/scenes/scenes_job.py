@@ -73,13 +73,13 @@ def add_scenes(
         job.report(0.2 * i / len(wanted), f"checking {path}")
         found.append(replace(next(described), role=role))
     found = with_ids(reading.with_bands(found, [*here, *like]), [*everything, *kept], job.layout)
-    for scene, (role, path) in zip(found, wanted, strict=True):
-        same = next((other for other in here + new if (other.role, other.sha256) == (role, scene.sha256)), None)
+    for scene in found:
+        same = next((other for other in here + new if (other.role, other.sha256) == (scene.role, scene.sha256)), None)
         if same is None:
             new.append(scene)
         else:
             other = f" It would be read in another way: replace {same.scene_id} by it." * (not reads_alike(scene, same))
-            notes.append(f"{Path(path).name} was not added: it has the same content as {same.scene_id}.{other}")
+            notes.append(f"{scene.scene_id} was not added: it has the same content as {same.scene_id}.{other}")
     new = local_space.laid_over(here, new)
     scenes = here + new
     former, shown = store.call(job.layout, contents.any_grid), [scene for scene in scenes if scene.role == "post"]

@@ -32,8 +32,8 @@ def put_in_site(job: Job, *, what: Sequence[str], name: str) -> dict[str, object
     with store.connect(job.layout) as db:
         grid, everything, share = contents.grid(db), contents.all_scenes(db), contents.pre_share(db)
     post = [scene for scene in everything if scene.role == "post"]
-    scenes = {one: scene_files.called(post, one) for one in {*what}.difference(site.name for site in grid.parts)}
-    what = [mine[0].scene_id if len(mine := scenes.get(one, [])) == 1 else one for one in what]
+    named = {site.name for site in grid.parts}
+    what = [one if one in named else scene_files.id_of(post, one) for one in what]
     new, folder = project_grid(post, _divided(grid, what, name), grid.crs), None
     is_redrawn = contents.lattice(new) != contents.lattice(grid)
     if is_redrawn:

@@ -209,7 +209,7 @@ def test_a_file_that_comes_later_joins_its_take_and_what_shows_nothing_is_said(
     each = zip(layouts, (paths[1:], paths), strict=True)
     done: Any = [add_scenes(job_of(layout, "then"), pre=[], post=post) for layout, post in each]
     for layout, result in zip(layouts, done, strict=True):
-        assert [note.split(".")[0] for note in result["notes"] if "has samples of" in note] == odd
+        assert [note.split(" ")[0] for note in result["notes"] if "has samples of" in note] == odd
         assert len({scene.stretch for scene in scenes_of(layout).values()}) == 1
     assert (scenes_of(layouts[0])["a"].stretch != before) == is_anew
     assert any("a: stretched anew together with b" in note for note in done[0]["notes"]) == is_anew
@@ -220,10 +220,10 @@ def test_a_replaced_tile_has_its_date_and_the_stretch_of_its_take(town: Path, tm
     layout = store.create(tmp_path / "p.pugeo", "P")
     half = pixels.shape[2] // 2
     add_scenes(job_of(layout, "add"), pre=[], post=halves(tmp_path, pixels, transform, crs))
-    scene_pair.set_dates(layout, {name: date(2011, 5, 29) for name in ("post-1", "post-2")})
+    scene_pair.set_dates(layout, {name: date(2011, 5, 29) for name in ("tile0", "tile1")})
     before = [scene.stretch for scene in scenes_of(layout).values()]
     again = write(tmp_path / "again.tif", pixels[:, :, :half], transform, crs, compress="deflate")
-    replace_scene(job_of(layout, "again"), name="post-1", path=again, analyst="ann")
+    replace_scene(job_of(layout, "again"), name="tile0", path=again, analyst="ann")
     found = scenes_of(layout)
     assert [scene.stretch for scene in found.values()] == before
     assert {scene.date for scene in found.values()} == {"2011-05-29"}

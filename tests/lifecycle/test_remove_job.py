@@ -422,7 +422,7 @@ def test_a_command_replaces_footprints_after_it_compared_them(ranked_town: Layou
     assert "brings back what was there" in run.text("replace", folder, "footprints", file, "--yes")
     assert store.call(ranked_town, contents.building_ids) == ids[1:]
     assert "holds the footprints that are here already" in run.refused("replace", folder, "footprints", file, "--yes")
-    assert "takes the id of a scene and a file" in run.refused("replace", folder, "scene", file)
+    assert "takes a scene and a file" in run.refused("replace", folder, "scene", file)
     run.text("repair", "undo-removal", folder)
     assert store.call(ranked_town, contents.building_ids) == ids
 

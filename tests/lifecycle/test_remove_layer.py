@@ -47,7 +47,7 @@ def test_removing_a_layer_makes_its_chips_out_of_date_and_says_so(layered: Layou
     removing.start(layered, removing.plan(layered, "layer", "height"), "Ada")
     assert not layered.layer_tiles("height").exists()
     assert sar.with_name("height.tif").is_file()
-    assert "height.tif of the layer height" in freshness.of_chips(layered).former
+    assert "height of the layer height" in freshness.of_chips(layered).former
     made = chip(job_of(layered), size_px=32)
     facts = contents.chip_facts(layered, str(made["chip_set"]))
     assert [view.name for view in contents.views_of(facts)] == ["pre", "post", "sar-post"]

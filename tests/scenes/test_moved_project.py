@@ -178,7 +178,7 @@ def test_one_command_finds_a_folder_again(outside: Layout, built: Path, tmp_path
     made = run.json("repair", "relink", outside.folder, tmp_path / "imagery", tmp_path / "other place")
     olds, news = ([f"{tmp_path}/{name}/{role}.tif" for role in ("pre", "post")] for name in ("imagery", "other place"))
     assert made["relinked"] == [
-        {"scene_id": f"{role}-1", "role": role, "old": old, "new": new}
+        {"scene_id": role, "role": role, "old": old, "new": new}
         for role, old, new in zip(("pre", "post"), olds, news, strict=True)
     ]
     scene, is_at = scenes_of(outside)["post"], (tmp_path / "other place/post.tif").stat()

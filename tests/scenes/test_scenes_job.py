@@ -135,7 +135,7 @@ def test_equal_names_become_scenes_and_equal_contents_a_note(folders: list[Path]
     assert done["added"] == ["west/pre", "east/pre", "west/post"]
     assert done["notes"] == [
         "Scenes east/pre and west/post are one and the same picture: it shows no change.",
-        "post.tif was not added: it has the same content as west/post.",
+        "east/post was not added: it has the same content as west/post.",
     ]
     again = add_scenes(job_of(layout), pre=[], post=paths["post"][:1])
     assert (again["added"], len(again["notes"])) == ([], 1)
