@@ -298,7 +298,7 @@ def _change_sites(layout: Layout, is_running: bool) -> None:
 
 def _change(layout: Layout, kind: Kind, names: Sequence[str], is_running: bool) -> None:
     """Draw how a scene or a layer is removed, or other files are put in its place."""
-    left, right = st.columns([1, 3])
+    left, right = st.columns([2, 3])
     name = left.selectbox(kind.capitalize(), list(names), key=f"{kind}-to-change")
     field, is_several = f"{kind}_new_paths", kind == "layer"
     into = file_picker.into_lines if is_several else file_picker.into_field
