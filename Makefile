@@ -1,12 +1,18 @@
 # `make app` and `make test` are all one needs; each does its own set-up. `make test-ci` and `make test-long` are the longer tests.
+# `make app TORCH=cpu` takes the build of PyTorch without CUDA: 2.6 GB in place of 7.2.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 EXTRAS ?= dev
-STAMP  := $(VENV)/.pu-geo-setup-$(EXTRAS)
+TORCH  ?=
+STAMP  := $(VENV)/.pu-geo-setup-$(EXTRAS)$(TORCH:%=-%)
 FEDERATED := $(VENV)/federated
 
 .PHONY: app test test-ci test-long test-federated test-long-federated setup demo pictures lint size lock audit bench gpu clean
+
+ifneq ($(filter-out cpu,$(TORCH)),)
+$(error TORCH is "$(TORCH)". Write TORCH=cpu for PyTorch without CUDA, or leave it out)
+endif
 
 app: setup
 	$(BUILT)
@@ -96,9 +102,17 @@ setup: $(STAMP)
 INSTALLED := from importlib.metadata import distributions as d; \
   print(*sorted({f"{x.name}=={x.version}" for x in d() if x.name in ("torch", "torchvision")}), sep="\n")
 
-$(STAMP): pyproject.toml constraints.txt
+ABOUT := Installing PU-Geo and its Python packages into $(VENV), which takes $(if $(TORCH),2.6,7.2) GB of disk and \
+  5 to 20 minutes, by the line and the disk; nothing is printed meanwhile. It is done once.$(if $(TORCH),, Most of it is PyTorch for GPUs: \
+  without one, stop here and write `make app TORCH=cpu`, which takes 2.6 GB.)
+NO_CPU := pip found no PyTorch without CUDA (constraints-cpu.txt). PyTorch keeps these builds in a package index of its own, which its \
+  installation guide names. Give pip the address: make app TORCH=cpu PIP_EXTRA_INDEX_URL=ADDRESS
+
+$(STAMP): pyproject.toml constraints.txt $(TORCH:%=constraints-%.txt)
+	@test -x $(BIN)/python || echo '$(ABOUT)'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=24"
+	$(if $(TORCH),$(BIN)/python -m pip install --quiet -c constraints.txt -r constraints-cpu.txt || { echo '$(NO_CPU)' >&2; exit 1; })
 	$(BIN)/python -c '$(INSTALLED)' > $(VENV)/kept.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -c $(VENV)/kept.txt -e ".[$(EXTRAS)]"
 	touch $@

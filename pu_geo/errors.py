@@ -82,6 +82,10 @@ class InputError(PuGeoError, ValueError):
     """An array that was handed to the library cannot be used; a ValueError too, as scikit-learn's conventions ask."""
 
 
+class NoProbability(PuGeoError, AttributeError):
+    """An estimator's scores are no probabilities; an AttributeError too, so that `hasattr` and scikit-learn find none."""
+
+
 class ShapeError(ValueError):
     """A programming error: an array has another shape than the formula needs."""
 

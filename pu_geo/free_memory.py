@@ -6,8 +6,6 @@ import resource
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-import psutil
-
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN = Path("/proc/self/cgroup")
 _FILES = (  # (limit, use, the part of the use that Linux gives back when asked), of both versions of control groups
@@ -20,11 +18,15 @@ def free_memory() -> int:
     """Return the bytes that are free: what the machine has available, or less where the limit of a container or of the
     process leaves less.
     """
+    import psutil
+
     return min([int(psutil.virtual_memory().available), *_left_in_groups(), *_left_to_process()])
 
 
 def _left_to_process() -> list[int]:
     """Return the bytes of addresses that a limit on this process itself leaves (`ulimit -v`); none without one."""
+    import psutil
+
     most = resource.getrlimit(resource.RLIMIT_AS)[0]
     return [] if most == resource.RLIM_INFINITY else [max(0, most - int(psutil.Process().memory_info().vms))]
 

@@ -69,7 +69,7 @@ class Scene:
     """One georeferenced image, pre or post, as `geo.raster.describe` found it.
 
     Attributes:
-        scene_id: short id, unique in a project, such as "post-1".
+        scene_id: what it is called, unique in a project: its file's name without the ending, see `scenes_job.with_ids`.
         path: absolute path of the file; never copied. One inside the project is stored relative to it, see
             `contents.scenes`.
         crs: "EPSG:n" where the system has a code, otherwise its WKT.

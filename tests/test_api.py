@@ -151,7 +151,7 @@ def test_the_steps_from_scenes_to_a_map(town: Path, tmp_path: Path, without_feat
     with pytest.raises(ProjectError, match="no chips yet"):
         project.features()
     scenes = project.add_scenes(town / "pre.tif", [town / "post.tif"])
-    assert scenes["added"] == ["pre-1", "post-1"] == [scene.scene_id for scene in project.scenes()]
+    assert scenes["added"] == ["pre", "post"] == [scene.scene_id for scene in project.scenes()]
     added = project.add_footprints(town / "footprints.geojson")
     made = project.chip(32, bands="post")
     assert made["n"] == added["added"] == len(project.building_ids()) == len(project.chips())

@@ -2,6 +2,7 @@
 
 import pkgutil
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -41,3 +42,27 @@ def test_every_function_that_the_docs_name_exists() -> None:
                 pkgutil.resolve_name(f"{module}:{name}")
             named += bool(module)
     assert named >= 40
+
+
+def test_make_app_says_first_what_it_installs_and_takes_torch_without_cuda(tmp_path: Path) -> None:
+    def planned(*words: str) -> str:
+        command = ["make", "--dry-run", "app", f"VENV={tmp_path / 'new'}", *words]
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr
+
+    usual, small, readme = planned(), planned("TORCH=cpu"), (REPOSITORY / "README.md").read_text()
+    for words, size, n_pins in ((usual, "7.2 GB", 0), (small, "2.6 GB", 1)):
+        assert words.index(size) < words.index("-m venv") < words.index('-e ".[dev]"')
+        assert size in readme
+        assert words.count("-r constraints-cpu.txt") == n_pins
+    assert "TORCH=cpu" in usual
+    assert small.index("-r constraints-cpu.txt") < small.index("kept.txt") < small.index("-c constraints.txt -c"), (
+        "it is kept"
+    )
+    assert "-r constraints-cpu.txt" not in planned("TORCH=rocm")
+    pins = [
+        set(re.findall(r"^(torch(?:vision)?==[\d.]+)", path.read_text(), re.MULTILINE))
+        for path in (REPOSITORY / "constraints-cpu.txt", *REPOSITORY.glob("lock-*.txt"))
+    ]
+    assert len(pins) > 1
+    assert all(one == pins[0] for one in pins), "make lock"

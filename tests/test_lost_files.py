@@ -76,7 +76,7 @@ def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, caps
     run, project = CommandLine(capsys), lossy.folder
     one = ("--run", "ranker-1")
     for words in (
-        ["doctor", project], ["runs", "list", project], ["jobs", project], ["rank", project],
+        ["repair", "doctor", project], ["runs", "list", project], ["jobs", project], ["rank", project],
         ["train", project, "--method", "pucl", "--preset", "quick", "--set", "epochs=1", "--set", "batch_size=10"],
         ["export", project, *one, "--out", tmp_path / "map.geojson"], ["publish", project, *one, "--formats", "csv"],
         ["evaluate", project, *one, "--field", "damage", "--positive", "destroyed"], ["card", project, *one, "--out", tmp_path / "card.html"],
@@ -110,7 +110,7 @@ def test_the_error_names_the_file_and_the_way_out(lossy: Layout, capsys: pytest.
     err = CommandLine(capsys).refused("evaluate", lossy.folder, "--run", "ranker-1", *truth)
     assert "runs/ranker-1/building_ids.json of event.pugeo is missing" in err
     assert "pu-geo remove event.pugeo run ranker-1" in err
-    assert "pu-geo doctor event.pugeo" in err
+    assert "pu-geo repair doctor event.pugeo" in err
 
 
 @pytest.mark.parametrize("lossy", ["chips"], indirect=True)

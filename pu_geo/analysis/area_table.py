@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 from pu_geo.analysis.audit.bounds import Bools, Floats
 from pu_geo.errors import ShapeError
@@ -144,7 +144,7 @@ def count_bounds(p: Floats, p_low: Floats, p_high: Floats) -> tuple[int, int]:
     Returns:
         (low, high) with 0 <= low <= sum(p) <= high <= n.
     """
-    ranks = ndtri((np.arange(N_CURVES) + 0.5) / N_CURVES)[:, None] / ndtri(TAILS[1])
+    ranks = scipy.special.ndtri((np.arange(N_CURVES) + 0.5) / N_CURVES)[:, None] / scipy.special.ndtri(TAILS[1])
     curves = np.clip(p + np.where(ranks < 0, ranks * (p - np.minimum(p_low, p)), ranks * (np.maximum(p_high, p) - p)), 0, 1)
     variance = (curves * (1 - curves)).sum(axis=1)
     is_narrow = variance < NARROW
@@ -185,4 +185,4 @@ def _refined_normal(p: Floats) -> Floats:
     skewness = float((spread * (1 - 2 * p)).sum()) / sd**3
     x = (np.arange(len(p) + 1) + 0.5 - float(p.sum())) / sd
     bend = skewness * (1 - x**2) * np.exp(-(x**2) / 2) / (6 * math.sqrt(2 * math.pi))
-    return np.asarray(np.clip(ndtr(x) + bend, 0.0, 1.0))
+    return np.asarray(np.clip(scipy.special.ndtr(x) + bend, 0.0, 1.0))

@@ -20,8 +20,8 @@ q_p says. It also comes out too low where the positives are the clearest of the 
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from pu_geo.analysis.logistic import fit_logistic
 
@@ -93,7 +93,7 @@ def _calibrated(margin: NDArray[np.float64], n_positive: int) -> NDArray[np.floa
     is_positive, every = np.arange(len(margin)) < n_positive, np.full(len(margin), 1 / len(margin))
     bounds = [(0.0, _STEEPEST), (-_STEEPEST, _STEEPEST)]
     slope, offset, _ = fit_logistic(standard[:, None], is_positive, 0.0, every, tolerance=1e-10, bounds=bounds)
-    return np.asarray(expit(standard * slope[0] + offset), np.float64)
+    return np.asarray(scipy.special.expit(standard * slope[0] + offset), np.float64)
 
 
 def _share_from(scores: NDArray[np.floating], ends: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import gammaincinv
 
 from pu_geo.analysis.clustering import k_means
 from pu_geo.analysis.neighbors import unit_rows
@@ -56,7 +56,7 @@ def damaged_share(
         raise ValueError("an estimate needs at least one positive in the clusters.")
     per_click = max(n_damaged, total) / total / np.maximum(sizes, 1)
     least = n_positive / np.maximum(sizes, 1)
-    low, high = (gammaincinv(n_positive + 0.5, (1 + side * INTERVAL) / 2) * per_click for side in (-1, 1))
+    low, high = (scipy.special.gammaincinv(n_positive + 0.5, (1 + side * INTERVAL) / 2) * per_click for side in (-1, 1))
     low = np.where(n_positive > 0, low, 0)
     most = np.maximum(least, 1 - (0 if n_not_damaged is None else n_not_damaged) / np.maximum(sizes, 1))
     clipped = [np.where(sizes > 0, np.clip(each, least, most), 0) for each in (n_positive * per_click, low, high)]

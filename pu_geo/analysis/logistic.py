@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 Floats = NDArray[np.floating]
@@ -58,7 +58,9 @@ def fit_logistic(
         return loss + 0.5 * l2 * float(slope @ slope), gradient.astype(np.float64)
 
     options = {"maxiter": max_iterations, "gtol": tolerance, "ftol": 2.22e-4 * tolerance}
-    found = minimize(objective, np.zeros(values.shape[1] + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    found = scipy.optimize.minimize(
+        objective, np.zeros(values.shape[1] + 1), jac=True, method="L-BFGS-B", bounds=bounds, options=options
+    )
     return found.x[:-1].astype(values.dtype), float(found.x[-1]), float(found.fun)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, dia_array, vstack
 
 BLOCK = 2048  # chips whose similarity to all anchors is held in memory at once
 POWER = 3  # of the cosine, as the weight of a tie: near neighbors count more
@@ -55,7 +55,7 @@ class NeighborGraph:
         degree = [np.asarray(start.weights(anchors[part]).sum(1)) for part in blocks(len(anchors), check=check)]
         return cls(anchors, reach, np.concatenate(degree).astype(np.float32), n_neighbors)
 
-    def weights(self, rows: NDArray[np.float32]) -> csr_array:
+    def weights(self, rows: NDArray[np.float32]) -> scipy.sparse.csr_array:
         """Weigh how chips are tied to anchors: where one is among the other's nearest, by the third power of their cosine.
 
         An anchor is tied to itself, too; so any chip, anchor or not, is treated alike.
@@ -70,30 +70,32 @@ class NeighborGraph:
         own = _nth_largest(alike, self.n_neighbors + 1)[:, None]
         at = np.nonzero((alike >= own - _ROUNDING) | (alike >= self.reach[None] - _ROUNDING))
         found = np.maximum(alike[at], np.float32(_LEAST_COSINE)) ** POWER
-        return csr_array((found.astype(np.float32), at), shape=alike.shape)
+        return scipy.sparse.csr_array((found.astype(np.float32), at), shape=alike.shape)
 
-    def ties(self, rows: NDArray[np.float32], check: Check = nothing) -> csr_array:
+    def ties(self, rows: NDArray[np.float32], check: Check = nothing) -> scipy.sparse.csr_array:
         """Return the rows of D^-1/2 W D^-1/2 that chips would have, sparse float32 [N, M].
 
         Args:
             rows: unit rows, float32 [N, d].
         """
-        return vstack(
+        return scipy.sparse.vstack(
             [self._scaled(self.weights(rows[part])) for part in blocks(max(len(rows), 1), check=check)], format="csr"
         )
 
-    def _scaled(self, weights: csr_array) -> csr_array:
+    def _scaled(self, weights: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
         own = np.maximum(np.asarray(weights.sum(1)), LEAST_WEIGHT)
         left, right = ((each**-0.5).astype(np.float32) for each in (own, self.degree))
         return (_diagonal(left) @ weights @ _diagonal(right)).tocsr()
 
-    def links(self, check: Check = nothing) -> csr_array:
+    def links(self, check: Check = nothing) -> scipy.sparse.csr_array:
         """Build D^-1/2 W D^-1/2 of the anchors, sparse float64 [M, M]."""
         built = self.ties(self.anchors, check).astype(np.float64)
         return ((built + built.T) / 2).tocsr()  # a tie at the very edge may exist from one side alone
 
 
-def label_propagation(own: Floats, links: csr_array, alpha: float, check: Check = nothing) -> NDArray[np.float64]:
+def label_propagation(
+    own: Floats, links: scipy.sparse.csr_array, alpha: float, check: Check = nothing
+) -> NDArray[np.float64]:
     """Let scores travel until they rest: f = alpha D^-1/2 W D^-1/2 f + own.
 
     Source: Zhou et al., Learning with Local and Global Consistency (NeurIPS 2003), section 2, the limit of its iteration.
@@ -140,8 +142,8 @@ def _nth_largest(values: NDArray[np.float32], n: int) -> NDArray[np.float32]:
     return found
 
 
-def _diagonal(values: Floats) -> dia_array:
-    return dia_array((values[None], [0]), shape=(len(values), len(values)))
+def _diagonal(values: Floats) -> scipy.sparse.dia_array:
+    return scipy.sparse.dia_array((values[None], [0]), shape=(len(values), len(values)))
 
 
 def distinct(rows: Floats) -> NDArray[np.int64]:

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.special import expit
 
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
 from pu_geo.analysis.logistic import fit_logistic
@@ -113,8 +112,8 @@ class Chips:
 
     standard: Floats
     white: Floats
-    ties: csr_array
-    links: csr_array | None = None
+    ties: scipy.sparse.csr_array
+    links: scipy.sparse.csr_array | None = None
     at: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def take(self, rows: Ints) -> Chips:
@@ -280,7 +279,7 @@ def middle_of(raw: Floats, share: float | None) -> float:
 
 def scores_of(raw: Floats, middle: float) -> NDArray[np.float32]:
     """Bring raw scores [M] to 0..1, float32 [M]: a logistic curve, wide enough that clear outliers do not tie at 1."""
-    found: NDArray[np.float32] = expit((np.asarray(raw, np.float32) - np.float32(middle)) / 2)
+    found: NDArray[np.float32] = scipy.special.expit((np.asarray(raw, np.float32) - np.float32(middle)) / 2)
     return found
 
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, vstack
 
 from pu_geo.analysis.neighbor_graph import BLOCK, Check, NeighborGraph, blocks, distinct, nothing
 from pu_geo.analysis.neighbors import highest
@@ -100,7 +100,7 @@ class ManyBuildings:
             int, NDArray[np.float32]
         ] = {}  # row -> its whitened views, float32 [V, D], of clicked buildings
         self._white = np.empty((n, views.shape[2]), np.float32)
-        self._ties: list[csr_array] = []  # of each prepared block
+        self._ties: list[scipy.sparse.csr_array] = []  # of each prepared block
         self._rankings: dict[Moment, RankingOfMany] = {}
         self._last: RankingOfMany | None = None  # of all
         self._ranking, self._state = threading.Lock(), threading.Lock()
@@ -195,7 +195,7 @@ class ManyBuildings:
         new = rows[self._place[rows] < 0]
         if len(new):
             more, former = self._chips_at(new), self._chips
-            ties = vstack([former.ties, more.ties], format="csr")
+            ties = scipy.sparse.vstack([former.ties, more.ties], format="csr")
             standard, white = np.concatenate([former.standard, more.standard]), np.concatenate([former.white, more.white])
             self._chips = replace(former, standard=standard, white=white, ties=ties)
             self._place[new] = len(self._rows) + np.arange(len(new))

@@ -180,8 +180,9 @@ def _save_journal(layout: Layout, out: str, damage: ProjectError, as_json: bool)
     print(damage.problem, file=sys.stderr)
     words = (
         f"Wrote the {facts['n_events']:,} label events of its journal to {facts['events_out']}; {facts['n_unreadable']:,} "
-        f"cannot be read. Restore the project with `pu-geo restore {layout.folder.name}`, or store them in a new project "
-        f"with the same footprints: `pu-geo label NEW.pugeo --import {facts['events_out']} --rebuild --same-footprints`."
+        f"cannot be read. Restore the project with `pu-geo repair restore {layout.folder.name}`, or store them in a new "
+        f"project with the same footprints: `pu-geo label NEW.pugeo --import {facts['events_out']} --rebuild "
+        "--same-footprints`."
     )
     show({**facts, "damage": damage.problem}, words, as_json)
     if facts["n_unreadable"]:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from pu_geo.cli.drawn import draw
+from pu_geo.cli.project import repair
 from pu_geo.cli.run import Json, Project, Screen, run_job, show
 from pu_geo.lifecycle import projects
 from pu_geo.scenes import features, layers, preparation, sites
@@ -44,10 +45,10 @@ def _scene_words(layout: Layout, result: Mapping[str, Any]) -> str:
     return "\n".join([f"{words}; {where}.{partial}", *result["notes"]])
 
 
-@screen.verb("sites", "matthew.pugeo", "matthew.pugeo 'Site 2' --name Jeremie", "matthew.pugeo post-3 post-4 --name West")
+@screen.verb("sites", "matthew.pugeo", "matthew.pugeo 'Site 2' --name Jeremie", "matthew.pugeo 201.tif 202.tif --name West")
 def list_sites(
     project: Project,
-    what: Annotated[list[str] | None, typer.Argument(help="names of sites, or ids of post scenes")] = None,
+    what: Annotated[list[str] | None, typer.Argument(help="names of sites or post scenes")] = None,
     *,
     name: Annotated[str, typer.Option(help="what these become: a new site, or one that is here")] = "",
     as_json: Json = False,
@@ -97,12 +98,12 @@ def list_layers(project: Project, *, as_json: Json = False) -> None:
 
 
 @draw(
-    screen,
+    repair,
     "relink",
     Relink,
     "joplin.pugeo /old/imagery /new/imagery",
     "joplin.pugeo /old/post.tif /new/post.tif",
-    "joplin.pugeo post-1 /new/post.tif",
+    "joplin.pugeo post.tif /new/post.tif",
 )
 def _relinked_words(layout: Layout, result: Mapping[str, Any]) -> str:
     lines = [f"{one['scene_id']}: {one['old']} is now {one['new']}" for one in result["relinked"]]

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from pu_geo import __version__
 from pu_geo.cli import annotate, damage_map, explore, imagery, project, train
+from pu_geo.cli.run import Verbs
 from pu_geo.errors import JobCancelled, PuGeoError, name_too_long
 
 UsageError: Any = typer.BadParameter.__mro__[1]  # of which all are that Typer raises for what was typed
@@ -49,18 +49,8 @@ def _usage_words(error: Any) -> tuple[str, str]:
     return problem, f"`{command} --help` shows what it takes, with examples."
 
 
-class Root(TyperGroup):
-    """`pu-geo` itself: lists the verbs by screen, and ends with an exit code for each kind of error."""
-
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        panels: dict[str, list[tuple[str, str]]] = {}
-        for name, command in self.commands.items():
-            if not command.hidden:
-                summary = command.get_short_help_str(200)
-                panels.setdefault(command.rich_help_panel, []).append((name, summary))  # type: ignore[attr-defined]
-        for title, rows in panels.items():
-            with formatter.section(title):
-                formatter.write_dl(rows)
+class Root(Verbs):
+    """`pu-geo` itself: ends with an exit code for each kind of error."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         with _refusals_in_words():

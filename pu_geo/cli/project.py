@@ -109,7 +109,16 @@ def copy(
     show(result, words, as_json)
 
 
-@screen.verb("backup", "joplin.pugeo", "joplin.pugeo --to /media/stick")
+repair = Screen("Project", group="repair ")
+screen.add_typer(
+    repair,
+    name="repair",
+    rich_help_panel="Project",
+    help="Check a project, back it up and restore it, find moved files, bring back what was removed.",
+)
+
+
+@repair.verb("backup", "joplin.pugeo", "joplin.pugeo --to /media/stick")
 def backup(
     project: Project,
     *,
@@ -122,12 +131,12 @@ def backup(
     words = (
         f"Wrote {made.path} ({made.n_bytes:,} bytes), with the labels up to event {made.at_event}.\n"
         f"It was read back and checked. sha256 {made.sha256}\n"
-        f"`pu-geo restore {project}` restores it; scenes, chips and runs are not in it: they stay in their folders."
+        f"`pu-geo repair restore {project}` restores it; scenes, chips and runs are not in it: they stay in their folders."
     )
     show(facts, words, as_json)
 
 
-@screen.verb(
+@repair.verb(
     "restore", "joplin.pugeo", "joplin.pugeo 20261123-191329-123-daily --to joplin-2.pugeo", "joplin.pugeo --in-place"
 )
 def restore(
@@ -150,7 +159,7 @@ def restore(
     show(done.facts(), "\n".join(done.notes), as_json)
 
 
-@screen.verb("doctor", "", "joplin.pugeo", "joplin.pugeo --full --fix")
+@repair.verb("doctor", "", "joplin.pugeo", "joplin.pugeo --full --fix")
 def doctor(
     project: Annotated[
         str | None, typer.Argument(metavar="P.pugeo", help="the project folder (default: this machine)")
@@ -227,7 +236,7 @@ def remove(
         list[str],
         typer.Argument(
             metavar="NAME...",
-            help="id of a scene, layer, chips, features, run or version; of footprints: all, outside-aoi, file:NAME, or "
+            help="a scene, layer, chips, features, run or version; of footprints: all, outside-aoi, file:NAME, or "
             "building ids",
             show_default=False,
         ),
@@ -251,13 +260,13 @@ def remove(
         run_job(layout, found.task, as_json, {**found.args, "analyst": who})
     else:
         removing.start(layout, found, who)
-    show(found.as_row(), f"Removed {found.title}. `pu-geo undo-removal {project}` brings it back.", as_json)
+    show(found.as_row(), f"Removed {found.title}. `pu-geo repair undo-removal {project}` brings it back.", as_json)
 
 
 @screen.verb(
     "replace",
     "joplin.pugeo footprints houses-2026.geojson",
-    "joplin.pugeo scene post-1 20110530.tif --yes",
+    "joplin.pugeo scene 20110529 20110530.tif --yes",
     "joplin.pugeo layer sar-post vv_vh.tif --yes",
 )
 def replace(
@@ -288,11 +297,7 @@ def replace(
     """
     layout, who = projects.find(project), analyst or labeling.default_analyst()
     if len(names) != {"scene": 2, "layer": max(len(names), 2), "footprints": 1}[kind]:
-        wanted = {
-            "scene": "the id of a scene and a file",
-            "layer": "the name of a layer and its files",
-            "footprints": "one file",
-        }
+        wanted = {"scene": "a scene and a file", "layer": "the name of a layer and its files", "footprints": "one file"}
         raise PuGeoError(
             f"`replace {kind}` takes {wanted[kind]}; {len(names)} were named.", "`pu-geo replace --help` shows examples."
         )
@@ -317,7 +322,7 @@ def replace(
         return
     _confirm(lines, yes, as_json)
     result = run_job(layout, task, as_json, args)
-    words = f"Changed {title}. `pu-geo undo-removal {project}` brings back what was there."
+    words = f"Changed {title}. `pu-geo repair undo-removal {project}` brings back what was there."
     show(result, "\n".join([words, *result.get("notes", [])]), as_json)
 
 
@@ -338,7 +343,7 @@ def _confirm(lines: Sequence[str], yes: bool, as_json: bool) -> None:
         raise PuGeoError("Nothing was changed.", "Run the command again, and answer y, to do it.")
 
 
-@screen.verb("removed", "joplin.pugeo")
+@repair.verb("removed", "joplin.pugeo")
 def removed(project: Project, *, as_json: Json = False) -> None:
     """List what was removed and is still there, the newest first: that one can be brought back."""
     layout = projects.find(project)
@@ -350,14 +355,14 @@ def removed(project: Project, *, as_json: Json = False) -> None:
         print("Nothing was removed, or all of it was brought back or its space reclaimed.")
 
 
-@screen.verb("undo-removal", "joplin.pugeo")
+@repair.verb("undo-removal", "joplin.pugeo")
 def undo_removal(project: Project, *, analyst: Analyst = None, as_json: Json = False) -> None:
     """Bring back what was removed or replaced last; again, what was removed before that."""
     one = removing.undo(projects.find(project), analyst or labeling.default_analyst())
     show({"kind": one.kind, "name": one.name}, f"Brought back {one.facts['title']}.", as_json)
 
 
-@screen.verb("empty-trash", "joplin.pugeo --older-than 30")
+@repair.verb("empty-trash", "joplin.pugeo --older-than 30")
 def empty_trash(
     project: Project,
     *,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from pu_geo.jobs import foreground, tasks
 from pu_geo.jobs.actions import RUN_HELP, Action
@@ -51,11 +51,25 @@ class Verb(TyperCommand):
         return super().parse_args(ctx, words)
 
 
+class Verbs(TyperGroup):
+    """A group that lists its verbs by screen."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            if not command.hidden:
+                summary = command.get_short_help_str(200)
+                panels.setdefault(command.rich_help_panel, []).append((name, summary))  # type: ignore[attr-defined]
+        for title, rows in panels.items():
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
 class Screen(typer.Typer):
     """The verbs of one screen; `title` heads them in `pu-geo --help`."""
 
     def __init__(self, title: str, *, group: str = "") -> None:
-        super().__init__(rich_markup_mode=None)
+        super().__init__(cls=Verbs, rich_markup_mode=None)
         self.title, self.group = title, group
 
     def verb(self, name: str, *examples: str) -> Callable[[Function], Function]:

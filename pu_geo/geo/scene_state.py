@@ -116,7 +116,7 @@ def replacing(scene: Scene, project: Path | None = None) -> str:
     where = _project_words(project)
     if scene.role == "layer":
         return f"the layer by its files (`pu-geo replace {where} layer {scene.layer} FILE...`)"
-    return f"the scene by it (`pu-geo replace {where} scene {scene.scene_id} FILE`)"
+    return f"the scene by it (`pu-geo replace {where} scene {shlex.quote(scene.scene_id)} FILE`)"
 
 
 def _why(scene: Scene) -> str:
@@ -155,4 +155,4 @@ def relink_command(scenes: Sequence[Scene], project: Path | None = None) -> str:
     folders = {str(Path(scene.path).parent) for scene in scenes}
     is_folder = len(scenes) > 1 and len(folders) == 1
     old, new = (folders.pop(), "NEW_FOLDER") if is_folder else (scenes[0].path, "NEW_FILE")
-    return f"pu-geo relink {_project_words(project)} {shlex.quote(old)} {new}"
+    return f"pu-geo repair relink {_project_words(project)} {shlex.quote(old)} {new}"

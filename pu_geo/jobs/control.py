@@ -12,8 +12,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import psutil
-
 from pu_geo.errors import JobError, OutOfReach
 from pu_geo.files import remove_path, touch
 from pu_geo.jobs import tasks
@@ -131,6 +129,8 @@ def kill_orphans(folder: Path) -> int:
 
 def identity(folder: Path) -> dict[str, object]:
     """Return which process works for a job: its id, when it began in seconds since 1970, and the job's folder."""
+    import psutil
+
     return {"pid": os.getpid(), "begun": psutil.Process().create_time(), "folder": str(folder)}
 
 
@@ -143,6 +143,8 @@ def end_all(folder: Path, worker: Mapping[str, object]) -> int:
             process by now, so it counts only together with its start, and only for this folder: a copy of a project has
             the events of jobs that work in the original.
     """
+    import psutil
+
     found: set[psutil.Process] = set()
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):

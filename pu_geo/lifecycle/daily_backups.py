@@ -51,7 +51,7 @@ def back_up_open_projects() -> list[Backup]:
 def _in_words(layout: Layout, error: Exception) -> PuGeoError:
     return PuGeoError(
         f"No backup of {layout.folder.name} was made: {error or type(error).__name__}.",
-        f"See whether its disk is there; `pu-geo doctor {layout.folder}` looks for more.",
+        f"See whether its disk is there; `pu-geo repair doctor {layout.folder}` looks for more.",
     )
 
 

@@ -141,7 +141,7 @@ def _found_by(rule: Rule, asked: Asked, *, fix: bool) -> Iterator[Finding]:
 
 
 def _database(asked: Asked) -> Finding:
-    restore = f"Restore it: pu-geo restore {asked.layout.folder}"
+    restore = f"Restore it: pu-geo repair restore {asked.layout.folder}"
     if store.state_of_file(asked.layout) == "gone":
         return Finding("database", "problem", "project.gpkg is gone.", restore)
     try:
@@ -293,7 +293,7 @@ _OF_DATABASE = (
         "ok",
         _trash,
         "What was removed {first}.",
-        "pu-geo removed {P} lists it; pu-geo empty-trash frees the space.",
+        "pu-geo repair removed {P} lists it; pu-geo repair empty-trash frees the space.",
     ),
     Rule(
         "trash",
@@ -307,7 +307,7 @@ _OF_DATABASE = (
         "note",
         _runs_without_row,
         "Folders of runs that are not in the project: {names}.",
-        "They take {size}. `pu-geo restore {P} --in-place` takes in those that are whole.",
+        "They take {size}. `pu-geo repair restore {P} --in-place` takes in those that are whole.",
     ),
 )
 _RULES = (
@@ -316,7 +316,7 @@ _RULES = (
         "note",
         _temporaries,
         "Leftovers of processes that were killed: {names}.",
-        "They take {size}. `pu-geo doctor --fix` removes those that are not in use.",
+        "They take {size}. `pu-geo repair doctor --fix` removes those that are not in use.",
         _remove_temporaries,
     ),
     Rule(
@@ -353,10 +353,10 @@ _RULES = (
         "problem",
         _wrong_backups,
         "A backup is damaged: {first}.",
-        "Back up now: pu-geo backup {P}. Remove the damaged one.",
+        "Back up now: pu-geo repair backup {P}. Remove the damaged one.",
         _back_up,
     ),
-    Rule("backups", "note", _late_backup, "{first}", "Back up now: pu-geo backup {P}", _back_up),
+    Rule("backups", "note", _late_backup, "{first}", "Back up now: pu-geo repair backup {P}", _back_up),
 )
 
 

@@ -110,12 +110,12 @@ def backup_of(layout: Layout, named: str | None) -> Backup:
         raise ProjectError(
             f"{named} is no backup of {layout.folder.name}, or the JSON file that belongs beside it is missing. "
             f"Its backups are: {known}.",
-            f"Name one of them, or leave it out to take the newest: pu-geo restore {layout.folder}.",
+            f"Name one of them, or leave it out to take the newest: pu-geo repair restore {layout.folder}.",
         )
     if wrong := backups.verify(chosen):
         raise ProjectError(
             f"The backup {chosen.path.name} cannot be used: {wrong}.",
-            f"Take the newest one that is whole: pu-geo restore {layout.folder}.",
+            f"Take the newest one that is whole: pu-geo repair restore {layout.folder}.",
             kind="corrupt",
         )
     if found and found[0].project_id != chosen.project_id:

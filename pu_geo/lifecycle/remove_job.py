@@ -24,7 +24,7 @@ from pu_geo.records import FootprintTable, Grid, Scene, reads_alike
 from pu_geo.scenes import layers as services
 from pu_geo.scenes import layers_job, scene_files
 from pu_geo.scenes.footprints_job import GRID, with_former_ids
-from pu_geo.scenes.scenes_job import drawn, free_id, new_grid, rgb_of
+from pu_geo.scenes.scenes_job import drawn, new_grid, rgb_of, with_ids
 from pu_geo.store import aoi, contents, import_log, runs, store
 from pu_geo.store.job import Job, Part
 from pu_geo.wording import listed, plural, short_crs
@@ -41,8 +41,8 @@ def remove_scene(job: Job, *, name: str, analyst: str) -> dict[str, object]:
         ProjectError: if it cannot be removed, see `removing.plan`.
     """
     found = removing.plan(job.layout, "scene", name)
-    scenes = _checked_scenes(job, but=name)
-    return _exchange_scenes(job, found, scenes, [scene for scene in scenes if scene.scene_id != name], [], analyst)
+    scenes = _checked_scenes(job, but=found.name)
+    return _exchange_scenes(job, found, scenes, [scene for scene in scenes if scene.scene_id != found.name], [], analyst)
 
 
 def replace_scene(
@@ -60,8 +60,8 @@ def replace_scene(
         ImageryError: if the file cannot be used, or it is one that is here, read as it is.
     """
     found = removing.plan(job.layout, "scene", name, [path])
-    scenes = _checked_scenes(job, but=name)
-    old = next(scene for scene in scenes if scene.scene_id == name)
+    scenes = _checked_scenes(job, but=found.name)
+    old = next(scene for scene in scenes if scene.scene_id == found.name)
     rgb = rgb_of(bands)
     is_as_wide = is_local(old.crs)
     pixel_m = old.transform[0] if is_as_wide else None
@@ -70,11 +70,12 @@ def replace_scene(
         lambda crs: next(in_child.describe_each([path], bands=rgb, crs=crs, pixel_m=pixel_m)), [path], crs, old
     )
     described = reading.with_crs(described, old) if is_as_before else described
-    new = replace(described, role=old.role, scene_id=free_id(old.role, scenes), date=described.date or old.date)
+    new = replace(described, role=old.role, date=described.date or old.date)
     if is_as_wide:
         side = old.width * old.transform[0] / new.width
         new = replace(new, transform=(side, 0.0, 0.0, 0.0, -side, 0.0), gsd_m=side)
-    (new,) = reading.with_bands([new], [old, *(scene for scene in scenes if scene is not old)])
+    new = reading.with_bands([new], [old, *(scene for scene in scenes if scene is not old)])[0]
+    (new,) = with_ids([new], store.call(job.layout, contents.all_scenes), job.layout)
     twins = [scene for scene in scenes if (scene.role, scene.sha256) == (new.role, new.sha256)]
     if same := [scene.scene_id for scene in twins if scene is not old or reads_alike(new, old)]:
         raise ImageryError(

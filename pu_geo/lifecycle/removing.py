@@ -20,6 +20,7 @@ from pu_geo import jobs
 from pu_geo.errors import JobError, ProjectError, PuGeoError
 from pu_geo.records import Scene
 from pu_geo.scenes import layers
+from pu_geo.scenes.scene_files import id_of
 from pu_geo.scenes.sites import sites
 from pu_geo.store import (
     aoi,
@@ -264,6 +265,7 @@ def _scene(layout: Layout, name: str, paths: Sequence[str] = ()) -> Plan:
     with store.connect(layout) as db:
         scenes, newest = contents.scenes(db), contents.latest_chip_set(db)
         n_chips = contents.chip_count(db, newest) if newest else 0
+    name = id_of(scenes, name)
     one = next((scene for scene in scenes if scene.scene_id == name), None)
     if one is None:
         known = ", ".join(scene.scene_id for scene in scenes) or "none"
@@ -276,7 +278,7 @@ def _scene(layout: Layout, name: str, paths: Sequence[str] = ()) -> Plan:
     where = "its copy in the project goes with it" if copied else "its file stays where it is"
     n_others = sum(scene.role == one.role for scene in left)
     lines = (
-        f"The {one.role}-event scene {one.scene_id} ({Path(one.path).name}) goes; {where}.",
+        f"The {one.role}-event scene {one.scene_id} goes; {where}.",
         f"{new} takes its place; the map is drawn anew."
         if new
         else f"The map is drawn anew from the other {plural(n_others, f'{one.role}-event scene')}."

@@ -108,7 +108,7 @@ def _first(columns: Mapping[str, Sequence[object]], name: str) -> object:
 
 def _pictures(columns: Mapping[str, Sequence[object]], role: str) -> str:
     names, dates = (list(count(columns.get(f"{role}_{name}", ()))) for name in ("image_id", "date"))
-    return f"{' and '.join(dates) or 'date not known'} ({', '.join(names)})" if names else "none"
+    return f"{' and '.join(dates) or 'date not known'} ({wording.listed(names, 2)})" if names else "none"
 
 
 def _coordinates(lon: float, lat: float) -> str:

@@ -34,7 +34,7 @@ from sklearn.utils import Tags, TransformerTags, check_random_state, column_or_1
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pu_geo.analysis import estimates, place, pseudo_labels, pupl, ranker
-from pu_geo.errors import InputError, ShapeError, TrainingError
+from pu_geo.errors import InputError, NoProbability, ShapeError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
@@ -186,6 +186,15 @@ class _Estimator(ClassifierMixin, BaseEstimator):
         """Return 1 where the score, with the 4 decimals of a project's files, is `threshold_` or more, else 0, int64 [N]."""
         return (estimates.written(self.decision_function(X)) >= self.threshold_).astype(np.int64)
 
+    @property
+    def predict_proba(self) -> Any:
+        """Raise NoProbability: scores order chips, and what they mean as chances only an accuracy assessment can tell."""
+        raise NoProbability(
+            f"{type(self).__name__} has no predict_proba: its scores order chips and are no probabilities.",
+            "Use decision_function(X), and threshold_ to flag. Probabilities, p_damaged, come from an accuracy assessment: "
+            "Project.begin_audit, then Project.damage_map.",
+        )
+
     def fit_transform(self, X: ArrayLike, y: ArrayLike, **how: Any) -> NDArray[np.float32]:
         """Fit, and return the embeddings of X, see `transform`."""
         return cast(Any, self).fit(X, y, **how).transform(X)
@@ -230,7 +239,6 @@ class _Estimator(ClassifierMixin, BaseEstimator):
         """
         found = X if hasattr(X, "ndim") else np.asarray(X) if _depth(X) > 2 else X
         n_dims = getattr(found, "ndim", 2)
-        name = type(self).__name__
         if n_dims == 4:
             chips = np.asarray(found)
             if chips.dtype != np.uint8:
@@ -246,27 +254,21 @@ class _Estimator(ClassifierMixin, BaseEstimator):
                 )
             self._remember(int(np.prod(chips.shape[1:])), reset)
             return chips
-        try:
-            if n_dims == 3:
-                values = np.asarray(found)
-                if values.dtype.kind != "f":
-                    raise InputError(
-                        f"X holds {values.dtype} views; views of features are floats [V, N, D].",
-                        "Write X.astype('float32'), or pass chips as uint8 [N, C, H, W].",
-                    )
-                self._remember(values.shape[2], reset)
-                self._remember_views(len(values), reset)
-            else:
-                values = validate_data(self, found, reset=reset, dtype=_FLOATS, ensure_min_samples=2 if reset else 1)[None]
-        except InputError:
-            raise
-        except ValueError as error:
-            raise InputError(str(error).strip(), _HOW_X) from error
+        if n_dims == 3:
+            values = np.asarray(found)
+            if values.dtype.kind != "f":
+                raise InputError(
+                    f"X holds {values.dtype} views; views of features are floats [V, N, D].",
+                    "Write X.astype('float32'), or pass chips as uint8 [N, C, H, W].",
+                )
+            self._remember(values.shape[2], reset)
+            self._remember_views(len(values), reset)
+        else:
+            values = _rows(self, found, _HOW_X, reset=reset, dtype=_FLOATS, ensure_min_samples=2 if reset else 1)[None]
         if values.dtype not in _FLOATS[:2]:
             with np.errstate(over="ignore"):  # infinity is refused below
                 values = values.astype(np.float32)
-        if not all(np.isfinite(view).all() for view in values):
-            raise InputError(f"X contains NaN or infinity, which {name} cannot learn from or score.", _HOW_X)
+        _require_finite(values, type(self).__name__)
         return values
 
     def _remember(self, n_features: int, reset: bool) -> None:
@@ -323,6 +325,31 @@ class _Estimator(ClassifierMixin, BaseEstimator):
                 f"X holds chips; this {type(self).__name__} learned from features.", "Pass features of the same kind."
             )
         return self.bank_.transform(chips, n_views, seed=FEATURE_SEED, device=self._device())
+
+
+def _rows(estimator: BaseEstimator, values: ArrayLike, hint: str, **how: Any) -> NDArray[Any]:
+    """Return numbers [N, D], finite or not; see `validate_data` for `how`. Raises InputError for anything else."""
+    try:
+        shape = list(getattr(values, "shape", None) or np.asarray(values).shape)
+        if len(shape) == 2:
+            return cast(NDArray[Any], validate_data(estimator, values, ensure_all_finite=False, **how))
+    except ValueError as error:
+        raise InputError(str(error).strip(), hint) from error
+    raise InputError(
+        f"X has shape {shape}; it must have a row for each chip.",
+        f"Reshape your data: X.reshape(1, -1) is one chip, X.reshape(-1, 1) are chips of one feature. {hint}",
+    )
+
+
+def _require_finite(views: NDArray[Any], name: str) -> None:
+    """Raise InputError where a number of features, float [V, N, D], is none or too large."""
+    wrong = np.flatnonzero(np.any([~np.isfinite(view).all(axis=1) for view in views], axis=0))
+    if len(wrong):
+        raise InputError(
+            f"X contains NaN or infinity in {len(wrong)} of {views.shape[1]} rows, such as row {wrong[0]}; {name} can "
+            "neither learn from these nor score them.",
+            "Leave these chips out: X[np.isfinite(X).all(axis=1)] has the others.",
+        )
 
 
 _HOW_X = "Pass finite features [N, D] or views [V, N, D], or chips as uint8 [N, C, H, W]."
@@ -769,10 +796,9 @@ class PUPL(ClusterMixin, BaseEstimator):
             InputError(ValueError): if z or y cannot be used.
             TrainingError: without a positive, or without a row that is none.
         """
-        try:
-            values = validate_data(self, z, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        except ValueError as error:
-            raise InputError(str(error).strip(), "Pass finite embeddings [N, E], such as transform gives.") from error
+        hint = "Pass finite embeddings [N, E], such as transform gives."
+        values = _rows(self, z, hint, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        _require_finite(values[None], "PUPL")
         is_positive = as_labels(y, len(values))
         seed = self.random_state
         seed = int(seed) if isinstance(seed, int | np.integer) else int(check_random_state(seed).randint(MOST_SEED))

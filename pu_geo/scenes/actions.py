@@ -85,7 +85,7 @@ class PutInSite(Action):
 
     task = Task("pu_geo.scenes.sites_job:put_in_site", "Changing the sites", panel="scenes", is_exclusive=True)
     what: Sequence[str] = setting(
-        REQUIRED, "names of sites, or ids of post scenes", metavar="SITE...", is_positional=True, is_many=True, noun="site"
+        REQUIRED, "names of sites or post scenes", metavar="SITE...", is_positional=True, is_many=True, noun="site"
     )
     name: str = setting(REQUIRED, "a new name, or that of a site that they join", read=str.strip)
 
@@ -152,7 +152,7 @@ class Relink(Action):
 
     task = Task("pu_geo.scenes.relink_job:relink", "Finding moved scene files", is_exclusive=True, panel="files")
     old: PathOrText = setting(
-        REQUIRED, "where a scene's file, or a folder of such files, was; or the scene's id", read=str, is_positional=True
+        REQUIRED, "where a scene's file, or a folder of such files, was; or the scene", read=str, is_positional=True
     )
     new: PathOrText = setting(
         REQUIRED, "where the file or the folder is now", read=absolute, is_positional=True, noun="file or folder"

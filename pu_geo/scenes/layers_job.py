@@ -17,7 +17,7 @@ from pu_geo.geo.readers import in_child
 from pu_geo.geo.vector.sites import sites_under
 from pu_geo.records import Grid, Layer, LayerKind, Scene, When, reads_alike
 from pu_geo.scenes import layers, scene_files, scene_pair
-from pu_geo.scenes.scenes_job import exchange_folder, few, free_id, shown_bands
+from pu_geo.scenes.scenes_job import exchange_folder, few, shown_bands, with_ids
 from pu_geo.store import contents, store
 from pu_geo.store.job import Job, Part
 
@@ -116,10 +116,7 @@ def take_over(job: Job, layer: Layer) -> None:
     with store.connect(job.layout) as db:
         grid, taken = contents.grid(db), list(contents.all_scenes(db))
     check_overlap(layer.scenes, [scene for scene in taken if scene.role == "post"], grid, f"Layer {layer.name}")
-    scenes: list[Scene] = []
-    for scene in layer.scenes:
-        if sites_under(scene, grid):
-            scenes.append(replace(scene, scene_id=free_id(layer.name, [*taken, *scenes])))
+    scenes = with_ids([scene for scene in layer.scenes if sites_under(scene, grid)], taken, job.layout)
     _draw_tiles(job, layer.name, scenes, grid, job.layout.layer_tiles(layer.name))
     job.stop_if_cancelled()
     with store.connect(job.layout) as db:
@@ -155,10 +152,7 @@ def describe(
     if former is not None:
         new = reading.with_nodata(new, former.scenes[0])
     notes += [words for _, words in scene_pair.assumed(new)]
-    taken = list(scenes)
-    for i, scene in enumerate(new):  # no id of a file that is here, in a replacement neither
-        new[i] = replace(scene, layer=name, when=when, scene_id=free_id(name, taken))
-        taken.append(new[i])
+    new = [replace(scene, layer=name, when=when) for scene in with_ids(new, scenes, job.layout)]
     post = [scene for scene in scenes if scene.role == "post"]
     share = check_overlap([*known, *new], post, grid, f"Layer {name}")
     scaling = _scaling(job, name, new, grid, notes) if new else ()

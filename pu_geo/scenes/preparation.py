@@ -70,17 +70,6 @@ def last_task(layout: Layout) -> str:
     return next((job.task for job in jobs.exclusive_jobs(layout)), "")
 
 
-def file_words(layout: Layout, scene: Scene) -> str:
-    """Return the name of a scene's file with its folder, which tells files of one name from each other.
-
-    Of an uploaded file, whose folder has a name that nobody gave it, the name alone with what it is.
-    """
-    path = Path(scene.path)
-    if path.is_relative_to(layout.folder):
-        return f"{path.name} (copied into the project)"
-    return "/".join(path.parts[-2:])
-
-
 def role_by_name(path: str) -> Literal["pre", "post"] | None:
     """Return which date an image shows, as its name or else that of its folder tells; None where neither does.
 

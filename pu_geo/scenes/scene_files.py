@@ -120,6 +120,12 @@ def _counter(
     return each
 
 
+def id_of(scenes: Sequence[Scene], name: str) -> str:
+    """Return the id of the only scene whose file has this name; what was given where it is an id, fits none or several."""
+    found = [scene.scene_id for scene in scenes if name in (Path(scene.path).name, scene.scene_id)]
+    return found[0] if len(found) == 1 else name
+
+
 # Finding files again
 
 
@@ -131,7 +137,7 @@ def relink(
     Of several files all are stored or none.
 
     Args:
-        old: path of a scene's file or of a folder above such files, as the project names it; or the id of a scene.
+        old: path of a scene's file or of a folder above such files, as the project names it; or the name of a scene.
         new: the file or the folder where they are now.
 
     Returns:
@@ -171,9 +177,9 @@ def _targets(
     """Return the scenes that are recorded at or under `old`, and where each would be under `new`."""
     target = Path(new).expanduser().absolute()
     given = {old, str(Path(old).expanduser().absolute()), str(Path(old).expanduser().resolve())}
-    found = []
+    mine, found = id_of(scenes, old), []
     for scene in scenes:
-        if old == scene.scene_id or given & {scene.path, stored[scene.scene_id]}:
+        if mine == scene.scene_id or given & {scene.path, stored[scene.scene_id]}:
             found.append((scene, target / _pure(scene.path).name if target.is_dir() else target))
             continue
         for recorded in (_pure(scene.path), _pure(stored[scene.scene_id])):
@@ -187,7 +193,7 @@ def _targets(
     known = f"Its scenes are {listed(paths)}." if paths else "It has no scenes yet."
     raise PuGeoError(
         f"{layout.folder.name} has no scene at {old} or in a folder of that name.",
-        f"{known} Name one of these files, a folder above it, or a scene's id.",
+        f"{known} Name one of these files, a folder above it, or a scene.",
         kind="missing",
     )
 

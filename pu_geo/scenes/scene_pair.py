@@ -201,11 +201,7 @@ def doubts(scenes: Sequence[Scene], folder: Path) -> list[tuple[str, str]]:
     found += [("dates", words) for words in (_late(pre, post),) if words]
     for one in pre:
         found += [
-            (
-                "pictures",
-                f"{one.scene_id} and {other.scene_id} are one and the same picture, {Path(one.path).name}: it shows no "
-                "change.",
-            )
+            ("pictures", f"Scenes {one.scene_id} and {other.scene_id} are one and the same picture: it shows no change.")
             for other in post
             if other.sha256 and other.sha256 == one.sha256
         ]
@@ -232,7 +228,7 @@ def blurred(scenes: Sequence[Scene]) -> dict[str, str]:
     """Return which pre and post scenes are blurred, in themselves or beside the other date, in a sentence by scene id."""
     found = {}
     for scene in scenes:
-        own, name = scene.sharpness, Path(scene.path).name
+        own, name = scene.sharpness, scene.scene_id
         if own is None:
             continue
         others = [
@@ -243,14 +239,13 @@ def blurred(scenes: Sequence[Scene]) -> dict[str, str]:
         usual = float(np.median(others)) if others else 0.0
         if own < BLURRIER * usual:
             found[scene.scene_id] = (
-                f"{name} is much blurrier than the other date (sharpness {own:.1f} against {usual:.1f}): edges that are "
-                "sharp in one date "
-                "alone look like change. Use another picture if there is one."
+                f"Scene {name} is much blurrier than the other date (sharpness {own:.1f} against {usual:.1f}): edges "
+                "that are sharp in one date alone look like change. Use another picture if there is one."
             )
         elif own < BLURRED and scene.gsd_m > _FINE_M:
             found[scene.scene_id] = (
-                f"{name} is blurred (sharpness {own:.1f}): it shows less than its pixels of {scene.gsd_m:.2f} m promise, "
-                "so small damage cannot be seen."
+                f"Scene {name} is blurred (sharpness {own:.1f}): it shows less than its pixels of {scene.gsd_m:.2f} m "
+                "promise, so small damage cannot be seen."
             )
     return found
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from pathlib import Path
 
-from pu_geo.errors import ImageryError, JobCancelled
+from pu_geo.errors import ImageryError, JobCancelled, printable
 from pu_geo.files import move_path, remove_path
 from pu_geo.geo import local_space
 from pu_geo.geo.raster import quicklooks, reading
@@ -23,6 +25,7 @@ from pu_geo.store.layout import Layout, write_json
 from pu_geo.wording import listed
 
 _MOST_NOTES = 5
+_MOST_OF_NAME = 80  # characters of a file's or a folder's name in a scene's id
 
 
 def add_scenes(
@@ -60,7 +63,6 @@ def add_scenes(
     )
     known = [scene for scene in everything if scene.role != "layer"]
     rgb = rgb_of(bands)
-    kept = [replace(scene, scene_id=f"{scene.role}-{i}") for i, scene in enumerate(kept, start=1)]
     new: list[Scene] = []
     here = [*known, *kept]
     notes: list[str] = []
@@ -70,17 +72,14 @@ def add_scenes(
     for i, (role, path) in enumerate(wanted):
         job.report(0.2 * i / len(wanted), f"checking {path}")
         found.append(replace(next(described), role=role))
-    for given, (role, path) in zip(reading.with_bands(found, [*here, *like]), wanted, strict=True):
-        scene = replace(given, scene_id=free_id(role, here + new))
-        same = next((other for other in here + new if (other.role, other.sha256) == (role, scene.sha256)), None)
+    found = with_ids(reading.with_bands(found, [*here, *like]), [*everything, *kept], job.layout)
+    for scene in found:
+        same = next((other for other in here + new if (other.role, other.sha256) == (scene.role, scene.sha256)), None)
         if same is None:
             new.append(scene)
         else:
             other = f" It would be read in another way: replace {same.scene_id} by it." * (not reads_alike(scene, same))
-            notes.append(
-                f"{_with_folder(path)} was not added: it has the same content as {same.scene_id}, "
-                f"{_with_folder(same.path)}.{other}"
-            )
+            notes.append(f"{scene.scene_id} was not added: it has the same content as {same.scene_id}.{other}")
     new = local_space.laid_over(here, new)
     scenes = here + new
     former, shown = store.call(job.layout, contents.any_grid), [scene for scene in scenes if scene.role == "post"]
@@ -127,18 +126,26 @@ def few(notes: Sequence[str]) -> list[str]:
     return [*notes] if len(notes) <= _MOST_NOTES else [*notes[:_MOST_NOTES], f"And {len(notes) - _MOST_NOTES} more."]
 
 
-def free_id(name: str, scenes: Sequence[Scene]) -> str:
-    """Return the next id of a date, or of a layer, that no scene has, whatever its file is called."""
-    taken = {scene.scene_id for scene in scenes}
-    number = sum(name in (scene.role, scene.layer) for scene in scenes) + 1
-    while f"{name}-{number}" in taken:
-        number += 1
-    return f"{name}-{number}"
+def with_ids(new: Sequence[Scene], here: Sequence[Scene], layout: Layout) -> list[Scene]:
+    """Return new scenes with ids that no scene has, whatever their order: the name of a file without its ending.
+
+    Where several share one, the folder's name stands before it, unless the project made that folder; else a number after it.
+    """
+    names, taken = [_names(layout, scene) for scene in new], {scene.scene_id for scene in here}
+    times, ids = Counter(name for own in names for name in own), dict[int, str]()
+    for i in sorted(range(len(new)), key=lambda i: (new[i].path, new[i].role)):
+        free = chain((name for name in names[i] if times[name] == 1), (f"{names[i][-1]}-{n}" for n in count(1)))
+        ids[i] = next(name for name in free if name not in taken)
+        taken.add(ids[i])
+    return [replace(scene, scene_id=ids[i]) for i, scene in enumerate(new)]
 
 
-def _with_folder(path: str) -> str:
-    """Return a file's name with its folder's, since many scenes are called post.tif."""
-    return "/".join(Path(path).parts[-2:])
+def _names(layout: Layout, scene: Scene) -> list[str]:
+    """Return what a scene can be called, without signs that are not seen; the first of them that is free is best."""
+    path = Path(scene.path)
+    stem = printable(path.stem, _MOST_OF_NAME)
+    folder = printable(path.parent.name, _MOST_OF_NAME)
+    return [stem] if path.is_relative_to(layout.folder) else [stem, f"{folder}/{stem}"]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ def put_in_site(job: Job, *, what: Sequence[str], name: str) -> dict[str, object
     """Make post scenes one site under a name: one of another name is renamed, several are joined, some of one divide it.
 
     Args:
-        what: names of sites, or ids of post scenes.
+        what: names of sites or post scenes.
         name: of a site that is here, whose scenes stay in it, or a new one.
 
     Returns:
@@ -32,6 +32,8 @@ def put_in_site(job: Job, *, what: Sequence[str], name: str) -> dict[str, object
     with store.connect(job.layout) as db:
         grid, everything, share = contents.grid(db), contents.all_scenes(db), contents.pre_share(db)
     post = [scene for scene in everything if scene.role == "post"]
+    named = {site.name for site in grid.parts}
+    what = [one if one in named else scene_files.id_of(post, one) for one in what]
     new, folder = project_grid(post, _divided(grid, what, name), grid.crs), None
     is_redrawn = contents.lattice(new) != contents.lattice(grid)
     if is_redrawn:

@@ -308,9 +308,9 @@ def _not_written(none: str, folder: Path, error: Exception) -> ProjectError:
     is_forbidden = number in (errno.EACCES, errno.EPERM, errno.EROFS)
     return ProjectError(
         f"{none}: {folder} cannot be written: {why}. Older backups are as they were.",
-        "Name a folder that you may write to: pu-geo backup --to FOLDER."
+        "Name a folder that you may write to: pu-geo repair backup --to FOLDER."
         if is_forbidden
-        else "Make room on that disk, or back up to another one: pu-geo backup --to FOLDER.",
+        else "Make room on that disk, or back up to another one: pu-geo repair backup --to FOLDER.",
         kind="disk",
     )
 
@@ -319,7 +319,7 @@ def _damaged(layout: Layout, none: str, error: Exception) -> ProjectError:
     last = newest(layout)
     return ProjectError(
         f"{none}: its database is damaged: {error}. Older backups are as they were.",
-        f"Restore the project from the backup of {last.made_at}: pu-geo restore {layout.folder}."
+        f"Restore the project from the backup of {last.made_at}: pu-geo repair restore {layout.folder}."
         if last
         else f"There is no backup of it. Save its labels: pu-geo export-labels {layout.folder} --out labels.csv.",
         kind="corrupt",

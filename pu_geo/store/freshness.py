@@ -11,7 +11,6 @@ import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from pu_geo import wording
@@ -59,8 +58,7 @@ def _in_order(scenes: Sequence[Scene]) -> list[Scene]:
 
 
 def _name(scene: Scene) -> str:
-    file = Path(scene.path).name
-    return f"{file} of the layer {scene.layer}" if scene.layer else file
+    return f"{scene.scene_id} of the layer {scene.layer}" if scene.layer else scene.scene_id
 
 
 def _outlines(db: sqlite3.Connection) -> dict[str, int]:

@@ -305,7 +305,7 @@ def insert_all(db: sqlite3.Connection, rows: Sequence[Mapping[str, object]]) -> 
             raise LabelError(
                 f"The project's file took {stored.rowcount} of {len(some)} answers, so none was stored: another program has "
                 "changed the file.",
-                "`pu-geo doctor` names what is odd in it.",
+                "`pu-geo repair doctor` names what is odd in it.",
                 kind="corrupt",
             )
 

@@ -312,7 +312,7 @@ def lost(path: Path, error: Exception | None = None) -> ProjectError:
     return ProjectError(
         f"The file {'/'.join(parts)} of {project.name} {state}.",
         f"Restore it from a copy of the project, or {others.get(parts[0], 'make it again.')} "
-        f"`pu-geo doctor {project.name}` lists all that is missing.",
+        f"`pu-geo repair doctor {project.name}` lists all that is missing.",
         kind="lost",
     )
 

@@ -89,7 +89,7 @@ def all_removals(db: sqlite3.Connection) -> list[Removal]:
         if not _OP.fullmatch(one.op) or one.kind not in _ROWS:
             raise ProjectError(
                 f"The log of removals names {printable(one.op)!r}, and PU-Geo writes no such entry.",
-                "Ask who sent the project, or `pu-geo restore` it from a backup.",
+                "Ask who sent the project, or `pu-geo repair restore` it from a backup.",
                 kind="corrupt",
             )
     return found
@@ -263,7 +263,7 @@ def undo(layout: Layout, *, analyst: str) -> Removal:
             found = not_ended(db)
             if not found:
                 raise ProjectError(
-                    "Nothing was removed that could be brought back.", "`pu-geo removed P.pugeo` lists what can."
+                    "Nothing was removed that could be brought back.", "`pu-geo repair removed P.pugeo` lists what can."
                 )
             one = found[0]
             _check_undoable(db, layout, one)

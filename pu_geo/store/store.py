@@ -217,7 +217,7 @@ def damaged(layout: Layout, words: str) -> ProjectError:
     """
     return ProjectError(
         f"{layout.gpkg} is damaged, or it is no project file: {words}.",
-        f"`pu-geo restore {layout.folder.name}` makes a new project of the newest backup and all newer labels; "
+        f"`pu-geo repair restore {layout.folder.name}` makes a new project of the newest backup and all newer labels; "
         f"`pu-geo export-labels {layout.folder.name} --out labels.csv` saves the labels.",
         kind="corrupt",
     )
@@ -322,8 +322,8 @@ def _require_number(db: sqlite3.Connection, layout: Layout) -> None:
         what = "no schema" if noted is None else f"the schema {printable(text)!r}"
         raise ProjectError(
             f"This project's file notes {what}; it would be a whole number from 1.",
-            "Another program has changed the file, or it is damaged. Restore project.gpkg from a backup: `pu-geo restore "
-            "PROJECT`.",
+            "Another program has changed the file, or it is damaged. Restore project.gpkg from a backup: `pu-geo repair "
+            "restore PROJECT`.",
             kind="corrupt",
         )
     if int(text) != schema.SCHEMA:

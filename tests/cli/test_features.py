@@ -44,7 +44,7 @@ def test_a_set_is_made_used_listed_and_removed(run: CommandLine, chipped: Layout
     run.text("remove", folder, "features", name, "--yes")
     assert run.json("features", folder)["in_use"] == "rcf"
     assert not list((folder / "chips").glob("*resnet*"))
-    run.text("undo-removal", folder)
+    run.text("repair", "undo-removal", folder)
     assert run.json("features", folder)["in_use"] == name
 
 

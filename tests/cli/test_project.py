@@ -74,17 +74,17 @@ def test_what_demo_exports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
 
 def test_backup_and_restore_bring_labels_back(project: Layout, run: CommandLine, tmp_path: Path) -> None:
     click(project, "b1")
-    made = run.json("backup", project.folder)
+    made = run.json("repair", "backup", project.folder)
     assert (made["at_event"], made["reason"]) == (1, "asked")
     assert hashlib.sha256(Path(made["path"]).read_bytes()).hexdigest() == made["sha256"]
-    assert "labels up to event 1" in run.text("backup", project.folder, "--to", tmp_path / "stick")
+    assert "labels up to event 1" in run.text("repair", "backup", project.folder, "--to", tmp_path / "stick")
     assert len(list((tmp_path / "stick").glob("event-*-asked.gpkg"))) == 1
     click(project, "b2")
-    words = run.text("restore", project.folder)
+    words = run.text("repair", "restore", project.folder)
     assert "1 newer label event was taken from the journal; none is missing there." in words
     again = tmp_path / "again.pugeo"
-    assert run.json("restore", project.folder, Path(made["path"]).stem, "--to", again)["newer_events"] == 1
+    assert run.json("repair", "restore", project.folder, Path(made["path"]).stem, "--to", again)["newer_events"] == 1
     assert sorted(labeling.current_labels(Layout(again))) == ["b1", "b2"]
-    assert Path(run.json("restore", project.folder, "--in-place")["damaged"]).is_file()
-    assert "exclude each other" in run.refused("restore", project.folder, "--in-place", "--to", "x.pugeo")
-    assert "not a PU-Geo project" in run.refused("restore", tmp_path)
+    assert Path(run.json("repair", "restore", project.folder, "--in-place")["damaged"]).is_file()
+    assert "exclude each other" in run.refused("repair", "restore", project.folder, "--in-place", "--to", "x.pugeo")
+    assert "not a PU-Geo project" in run.refused("repair", "restore", tmp_path)

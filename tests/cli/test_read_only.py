@@ -40,8 +40,8 @@ def contents_of(folder: Path) -> dict[Path, tuple[int, bytes]]:
 @pytest.mark.parametrize(
     "words",
     [
-        ["export", "--run", RUN, "--out", "map.geojson"], ["export-labels", "--out", "labels.csv"], ["doctor"],
-        ["backup", "--to", "kept"], ["project copy", "copied.pugeo"],
+        ["export", "--run", RUN, "--out", "map.geojson"], ["export-labels", "--out", "labels.csv"], ["repair doctor"],
+        ["repair backup", "--to", "kept"], ["project copy", "copied.pugeo"],
     ], ids=lambda words: words[0],
 )  # fmt: skip
 def test_a_closed_folder_is_exported_and_left_as_it_is(tmp_path: Path, words: list[str]) -> None:
@@ -60,11 +60,11 @@ def test_a_closed_folder_is_exported_and_left_as_it_is(tmp_path: Path, words: li
         path.chmod(0o755)
     assert "Traceback" not in done.stderr
     assert contents_of(layout.folder) == before
-    if verb == "doctor":
+    if verb == "repair doctor":
         assert "may not" in done.stdout
         return
     assert done.returncode == 0, done.stderr
-    if verb == "backup":
+    if verb == "repair backup":
         assert len([*(mine / "kept").glob("*-asked.gpkg")]) == 1
     if "copy" in verb:
         assert store.call(Layout(mine / "copied.pugeo"), labels.last_event) == 1

@@ -46,12 +46,12 @@ def picture(town: Path, path: Path, *, gray: int = 0, by_px: int = 0) -> Path:
 
 def other_scene(layout: Layout, town: Path, tmp: Path) -> object:
     path = picture(town, tmp / "other.png", gray=9)
-    return replace_scene(job_of(layout), name="post-2", path=str(path), analyst="ann", crs="EPSG:32615")
+    return replace_scene(job_of(layout), name="town", path=str(path), analyst="ann", crs="EPSG:32615")
 
 
 def other_place(layout: Layout, town: Path, tmp: Path) -> object:
     path = picture(town, tmp / "corrected" / "post.png", by_px=6)
-    return replace_scene(job_of(layout), name="post-2", path=str(path), analyst="ann", crs="EPSG:32615")
+    return replace_scene(job_of(layout), name="town", path=str(path), analyst="ann", crs="EPSG:32615")
 
 
 def other_layer(layout: Layout, town: Path, tmp: Path) -> object:
@@ -60,7 +60,7 @@ def other_layer(layout: Layout, town: Path, tmp: Path) -> object:
 
 
 def no_pre(layout: Layout, town: Path, tmp: Path) -> object:
-    return remove_scene(job_of(layout), name="pre-1", analyst="ann")
+    return remove_scene(job_of(layout), name="pre", analyst="ann")
 
 
 def another_pre(layout: Layout, town: Path, tmp: Path) -> object:
@@ -70,7 +70,7 @@ def another_pre(layout: Layout, town: Path, tmp: Path) -> object:
 def other_order(layout: Layout, town: Path, tmp: Path) -> object:
     """Put the first of two scenes that overlap after the other: what they both show is another picture."""
     with store.connect(layout) as db:
-        db.execute("UPDATE scene SET rowid = (SELECT max(rowid) + 1 FROM scene) WHERE scene_id = 'post-2'")
+        db.execute("UPDATE scene SET rowid = (SELECT max(rowid) + 1 FROM scene) WHERE scene_id = 'town'")
 
 
 def one_more(layout: Layout, town: Path, tmp: Path) -> object:
@@ -96,11 +96,11 @@ def aligned_otherwise(layout: Layout, town: Path, tmp: Path) -> object:
 
 
 CASES: dict[str, tuple[Change, str, bool]] = {
-    "another post scene": (other_scene, "The chips show post.png, which was removed, replaced", True),
-    "the same picture in another place": (other_place, "The chips show post.png, which was", True),
-    "another file of a layer": (other_layer, "The chips show sar.tif of the layer sar, which was", True),
-    "a scene under another that was over it": (other_order, "The chips show post.png and under.png, which were", True),
-    "a scene removed": (no_pre, "The chips show pre.tif, which was", True),
+    "another post scene": (other_scene, "The chips show town, which was removed, replaced", True),
+    "the same picture in another place": (other_place, "The chips show town, which was", True),
+    "another file of a layer": (other_layer, "The chips show sar of the layer sar, which was", True),
+    "a scene under another that was over it": (other_order, "The chips show town and under, which were", True),
+    "a scene removed": (no_pre, "The chips show pre, which was", True),
     "one scene more": (another_pre, "1 file of scenes or layers came after", False),
     "one footprint more": (one_more, "1 footprint added after", False),
     "other outlines": (other_outline, "2 outlines changed after", False),
@@ -113,8 +113,8 @@ def made(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Layout:
     """A town whose post scene has a world file and lies over another, with a layer, chips, shared features and a run."""
     tmp = tmp_path_factory.mktemp("fresh")
     layout = Layout(Path(shutil.copytree(town / "ranked.pugeo", tmp / "town.pugeo")))
-    path = picture(town, tmp / "post.png")
-    replace_scene(job_of(layout), name="post-1", path=str(path), analyst="ann", crs="EPSG:32615")
+    path = picture(town, tmp / "town.png")
+    replace_scene(job_of(layout), name="post", path=str(path), analyst="ann", crs="EPSG:32615")
     add_scenes(job_of(layout), pre=[], post=[str(picture(town, tmp / "under.png", gray=-9))], crs="EPSG:32615")
     add_layer(job_of(layout), name="sar", paths=[str(town_layer(town, tmp / "sar.tif", speckle(256, 320)))], kind="sar-db")
     align(job_of(layout))

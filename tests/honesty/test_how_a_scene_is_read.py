@@ -79,7 +79,7 @@ def of_bgrn(town: Path, folder: Path) -> Layout:
 
 def by_replacement(layout: Layout, town: Path, folder: Path) -> tuple[Layout, Any]:
     path = bgrn(town, folder / "later.tif", "post", gain=11)
-    return layout, replace_scene(job_of(layout, "replace"), name="post-1", path=path, analyst="ann")
+    return layout, replace_scene(job_of(layout, "replace"), name="post", path=path, analyst="ann")
 
 
 def by_addition(layout: Layout, town: Path, folder: Path) -> tuple[Layout, Any]:
@@ -97,11 +97,11 @@ def by_a_round(layout: Layout, town: Path, folder: Path) -> tuple[Layout, Any]:
 @pytest.mark.parametrize("change", [by_replacement, by_addition, by_a_round])
 def test_bands_stay_those_that_were_stated(change: Callable[..., Any], town: Path, tmp_path: Path) -> None:
     before = of_bgrn(town, tmp_path)
-    pre = scenes_of(before)["pre-1"]
+    pre = scenes_of(before)["pre"]
     layout, result = change(before, town, tmp_path)
     found = scenes_of(layout)
     assert {name: scene.rgb for name, scene in found.items()} == dict.fromkeys(found, BGRN)
-    assert found["pre-1"].stretch == pre.stretch
+    assert found["pre"].stretch == pre.stretch
     assert any("the bands have no names; 3, 2, 1 are red, green, blue as in" in note for note in result["notes"])
     chips = chips_of(layout, town)
     red, blue = (chips[:, [band, band + 3]].mean(axis=(0, 2, 3)) for band in (0, 2))
@@ -114,7 +114,7 @@ def test_a_file_that_names_its_bands_is_read_by_their_names(town: Path, tmp_path
     path = Path(bgrn(town, tmp_path / "named.tif", "post"))
     with rasterio.open(path, "r+") as scene:
         scene.descriptions = ("Red", "Green", "Blue", "NIR")
-    replace_scene(job_of(layout, "replace"), name="post-1", path=str(path), analyst="ann")
+    replace_scene(job_of(layout, "replace"), name="post", path=str(path), analyst="ann")
     assert [scene.rgb for scene in scenes_of(layout).values()] == [BGRN, (1, 2, 3)]
 
 
@@ -124,7 +124,7 @@ def test_a_picture_without_a_place_is_replaced_by_one_of_other_pixels(town: Path
         Image.fromarray(image).save(tmp_path / f"{name}.png")
     layout = store.create(tmp_path / "local.pugeo", "Local")
     add_scenes(job_of(layout, "add"), pre=[], post=[str(tmp_path / "one.png")], pixel_m=0.5)
-    replace_scene(job_of(layout, "replace"), name="post-1", path=str(tmp_path / "two.png"), analyst="ann")
+    replace_scene(job_of(layout, "replace"), name="one", path=str(tmp_path / "two.png"), analyst="ann")
     assert [scene.gsd_m for scene in scenes_of(layout).values()] == [1.0]
 
 
@@ -136,7 +136,7 @@ def test_a_broken_system_is_not_overridden(town: Path, tmp_path: Path) -> None:
     (tmp_path / "odd.pgw").write_text("\n".join(map(str, (a, d, b, e, c, f))))
     (tmp_path / "odd.prj").write_text("NO SYSTEM")
     with pytest.raises(ImageryError, match="not known"):
-        replace_scene(job_of(layout, "replace"), name="post-1", path=str(tmp_path / "odd.png"), analyst="ann")
+        replace_scene(job_of(layout, "replace"), name="post", path=str(tmp_path / "odd.png"), analyst="ann")
 
 
 def test_a_system_and_a_value_for_no_data_stay_those_that_were_stated(town: Path, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_a_system_and_a_value_for_no_data_stay_those_that_were_stated(town: Path
         path.with_suffix(".pgw").write_text("\n".join(map(str, (a, d, b, e, c + 0.5 * a, f + 0.5 * e))))
     layout = store.create(tmp_path / "png.pugeo", "PNG")
     add_scenes(job_of(layout, "add"), pre=[], post=[str(paths[0])], crs=crs.to_string())
-    done = replace_scene(job_of(layout, "replace"), name="post-1", path=str(paths[1]), analyst="ann")
+    done = replace_scene(job_of(layout, "replace"), name="first", path=str(paths[1]), analyst="ann")
     assert done["notes"] == [f"second.png: no coordinate system is named; {crs} is taken, as in first.png before."]
     files = []
     for seed in (1, 2):
@@ -205,14 +205,14 @@ def test_a_file_that_comes_later_joins_its_take_and_what_shows_nothing_is_said(
     files = zip("ab", factors, places, strict=True)
     paths = [write(tmp_path / f"{name}.tif", pixels // 8 * np.uint16(by), place, crs) for name, by, place in files]
     add_scenes(job_of(layouts[0], "first"), pre=[], post=paths[:1])
-    before = scenes_of(layouts[0])["post-1"].stretch
+    before = scenes_of(layouts[0])["a"].stretch
     each = zip(layouts, (paths[1:], paths), strict=True)
     done: Any = [add_scenes(job_of(layout, "then"), pre=[], post=post) for layout, post in each]
     for layout, result in zip(layouts, done, strict=True):
-        assert [note.split(".")[0] for note in result["notes"] if "has samples of" in note] == odd
+        assert [note.split(" ")[0] for note in result["notes"] if "has samples of" in note] == odd
         assert len({scene.stretch for scene in scenes_of(layout).values()}) == 1
-    assert (scenes_of(layouts[0])["post-1"].stretch != before) == is_anew
-    assert any("a.tif: stretched anew together with b.tif" in note for note in done[0]["notes"]) == is_anew
+    assert (scenes_of(layouts[0])["a"].stretch != before) == is_anew
+    assert any("a: stretched anew together with b" in note for note in done[0]["notes"]) == is_anew
 
 
 def test_a_replaced_tile_has_its_date_and_the_stretch_of_its_take(town: Path, tmp_path: Path) -> None:
@@ -220,10 +220,10 @@ def test_a_replaced_tile_has_its_date_and_the_stretch_of_its_take(town: Path, tm
     layout = store.create(tmp_path / "p.pugeo", "P")
     half = pixels.shape[2] // 2
     add_scenes(job_of(layout, "add"), pre=[], post=halves(tmp_path, pixels, transform, crs))
-    scene_pair.set_dates(layout, {name: date(2011, 5, 29) for name in ("post-1", "post-2")})
+    scene_pair.set_dates(layout, {name: date(2011, 5, 29) for name in ("tile0", "tile1")})
     before = [scene.stretch for scene in scenes_of(layout).values()]
     again = write(tmp_path / "again.tif", pixels[:, :, :half], transform, crs, compress="deflate")
-    replace_scene(job_of(layout, "again"), name="post-1", path=again, analyst="ann")
+    replace_scene(job_of(layout, "again"), name="tile0", path=again, analyst="ann")
     found = scenes_of(layout)
     assert [scene.stretch for scene in found.values()] == before
     assert {scene.date for scene in found.values()} == {"2011-05-29"}
@@ -293,6 +293,6 @@ def test_a_blurred_date_is_said_at_intake(role: str, alone: bool, off_px: float,
     said = [note for note in done["notes"] if "blur" in note]
     assert said == worries
     if role:
-        assert said[0].startswith(f"{role}.tif is {'blurred' if alone else 'much blurrier'}")
+        assert said[0].startswith(f"Scene {role} is {'blurred' if alone else 'much blurrier'}")
     else:
         assert said == []

@@ -130,7 +130,7 @@ def test_two_places_in_two_zones_are_as_each_is_alone(
         put_in_site(job, what=["Nowhere"], name="West")
     with pytest.raises(ImageryError, match="post scenes of West span"):
         put_in_site(job, what=["Site 1"], name="West")
-    removed = remove_scene(job, name="post-1", analyst="ann")
+    removed = remove_scene(job, name="east/post", analyst="ann")
     assert "Site 1 goes with it: 18 buildings stay, and are not assessed." in removed["plan"]
     left = store.call(both, contents.grid)
     assert (left.crs, [(site.name, site.crs) for site in left.parts]) == ("EPSG:32616", [("West", "EPSG:32615")])
@@ -155,7 +155,7 @@ def test_a_site_without_pre_and_footprints_of_no_site_are_said(
     added = json.loads(run("add-footprints", layout.folder, tmp_path / "one_more.geojson", "--json")[1])
     assert added["dropped_by"] == {"outside the scenes": 1}
     said = run("sites", layout.folder)[1]
-    assert "Site 1: 18 buildings, 1 post and 0 pre scenes in pixels of 0.5 m; no pre-event scene (post-1)" in said
+    assert "Site 1: 18 buildings, 1 post and 0 pre scenes in pixels of 0.5 m; no pre-event scene (east/post)" in said
     assert "1 of 2 sites has no pre-event scene." in said
     assert "1 of 2 sites has no buildings." in said
     found = align(job_of(layout))
@@ -169,7 +169,7 @@ def test_a_site_that_is_divided_is_drawn_anew_and_can_be_joined_again(places: li
         target.transform = Affine.translation(200, 0) @ target.transform
     assert add_scenes(job, pre=[], post=[post, str(beside), str(places[1] / "post.tif")])["sites"] == ["Site 1", "Site 2"]
     before = store.call(layout, contents.grid)
-    done = put_in_site(job, what=["post-2"], name="Beside")
+    done = put_in_site(job, what=["beside.tif"], name="Beside")
     assert done == {"sites": ["Site 1", "Beside", "Site 2"], "is_redrawn": True}
     found = store.call(layout, contents.grid)
     pyramid = json.loads((layout.quicklooks / "post" / "pyramid.json").read_text())

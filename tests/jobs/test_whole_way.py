@@ -24,7 +24,7 @@ def test_every_verb_from_scene_to_map(run: CommandLine, town: Path, tmp_path: Pa
     chipped = tmp_path / "tiny.pugeo"
     run.json("init", chipped, "--name", "Tiny")
     scenes = run.json("add-scene", chipped, "--pre", town / "pre.tif", "--post", town / "post.tif")
-    assert (scenes["width"], scenes["height"], scenes["added"]) == (320, 256, ["pre-1", "post-1"])
+    assert (scenes["width"], scenes["height"], scenes["added"]) == (320, 256, ["pre", "post"])
     added = run.json("add-footprints", chipped, town / "footprints.geojson")
     assert added["added"] == added["n_in"]
     made = run.json("chip", chipped)

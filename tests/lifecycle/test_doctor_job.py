@@ -113,7 +113,7 @@ def test_scenes_that_are_gone_are_a_note_and_other_files_in_their_place_a_proble
         db.execute(change, (str(other),))
     assert "another file" in found(whole)["scenes"]
     (hint,) = (one.hint for one in doctor_job.examine(whole) if one.about == "scenes" and one.level == "problem")
-    assert f"`pu-geo relink {whole.folder} {other} NEW_FILE`" in hint
+    assert f"`pu-geo repair relink {whole.folder} {other} NEW_FILE`" in hint
 
 
 def test_what_is_odd_of_files_and_jobs_is_named(whole: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,12 +154,12 @@ def test_a_project_without_a_backup_gets_one_if_asked(project: Layout) -> None:
 
 def test_the_command_ends_with_two_where_a_problem_remains(whole: Layout, run: CommandLine) -> None:
     result = json.loads(json.dumps(doctor_job.doctor(job_of(whole))))
-    report = run.json("doctor", whole.folder)
+    report = run.json("repair", "doctor", whole.folder)
     assert result["n_problems"] == report["n_problems"] == 0
     assert {one["about"] for one in result["findings"]} == {one["about"] for one in report["findings"]} >= {"database"}
     (whole.run("run-1") / "scores.npy").unlink()
-    code, out, _ = run("doctor", whole.folder)
+    code, out, _ = run("repair", "doctor", whole.folder)
     assert (code, "PROBLEM Of the run run-1" in out, out.strip().endswith("1 problem found.")) == (2, True, True)
     # without a project the machine is described
-    report = run.json("doctor")
+    report = run.json("repair", "doctor")
     assert {one["about"] for one in report["findings"]} == {"versions", "torch", "rasterio", "home"}

@@ -116,7 +116,7 @@ def test_without_a_backup_the_history_of_the_journal_makes_a_project_anew(
     work(project, 25)
     before = log_of(project)
     cut(project)
-    assert "There is no backup" in run.refused("restore", project.folder)
+    assert "There is no backup" in run.refused("repair", "restore", project.folder)
     assert [path.name for path in tmp_path.iterdir()] == [project.folder.name]
     found = run.json("export-labels", project.folder, "--out", tmp_path / "l.csv")
     assert (found["n_events"], found["n_unreadable"]) == (len(before), 0)

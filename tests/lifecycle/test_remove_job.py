@@ -128,7 +128,7 @@ NAMES: dict[Kind, Callable[[Layout], str]] = {
     "export": lambda layout: (published(layout), "v1")[1],
     "chips": lambda layout: store.call(layout, contents.chosen_chip_set),
     "features": feature_set,
-    "scene": lambda _: "pre-1",
+    "scene": lambda _: "pre",
     "layer": layer,
     "footprints": lambda layout: json.dumps(store.call(layout, contents.building_ids)[:3]),
 }
@@ -327,15 +327,15 @@ def test_a_scene_is_replaced_in_its_place(town: Path, ranked_town: Layout, tmp_p
     before = state(ranked_town)
     other = tmp_path / "other.tif"
     shutil.copy(town / "pre.tif", other)
-    with pytest.raises(ImageryError, match="has the same content as post-1"):
-        task.replace_scene(job_of(ranked_town, "same"), name="post-1", path=str(town / "post.tif"), analyst="ann")
-    task.replace_scene(job_of(ranked_town, "do"), name="post-1", path=str(other), analyst="ann")
+    with pytest.raises(ImageryError, match="has the same content as post,"):
+        task.replace_scene(job_of(ranked_town, "same"), name="post.tif", path=str(town / "post.tif"), analyst="ann")
+    task.replace_scene(job_of(ranked_town, "do"), name="post", path=str(other), analyst="ann")
     found = store.call(ranked_town, contents.scenes)
-    assert [(scene.scene_id, scene.role) for scene in found] == [("pre-1", "pre"), ("post-2", "post")]
+    assert [(scene.scene_id, scene.role) for scene in found] == [("pre", "pre"), ("other", "post")]
     chips = preparation.overview(ranked_town).chips
-    assert "The chips show post.tif, which was removed" in scene_pair.judge(ranked_town, chips).stale
-    scene_pair.set_dates(ranked_town, {"post-2": date(2011, 5, 29)})  # it goes all the same
-    scene_files.relink(ranked_town, "post-2", str(other.rename(tmp_path / "moved.tif")))
+    assert "The chips show post, which was removed" in scene_pair.judge(ranked_town, chips).stale
+    scene_pair.set_dates(ranked_town, {"other": date(2011, 5, 29)})  # it goes all the same
+    scene_files.relink(ranked_town, "other.tif", str(other.rename(tmp_path / "moved.tif")))
     removing.undo(ranked_town, "ann")
     assert state(ranked_town) == before
     assert scene_pair.judge(ranked_town, chips).stale == ""
@@ -371,15 +371,15 @@ def test_a_command_lists_the_plan_first_and_asks(two_runs: Layout, run: CommandL
     assert "r-2" in run.text("remove", folder, "run", "r-2", "--dry-run")
     assert "nobody is here to confirm it" in run.refused("remove", folder, "run", "r-2")
     assert [one.run_id for one in store.call(project, runs.all_runs)] == ["r-2", "r-1"]
-    assert "pu-geo undo-removal" in run.text("remove", folder, "run", "r-2", "--yes")
-    assert run.json("removed", folder)["name"] == "r-2"
-    assert "Brought back" in run.text("undo-removal", folder)
-    assert "Nothing was removed" in run.text("removed", folder)
+    assert "pu-geo repair undo-removal" in run.text("remove", folder, "run", "r-2", "--yes")
+    assert run.json("repair", "removed", folder)["name"] == "r-2"
+    assert "Brought back" in run.text("repair", "undo-removal", folder)
+    assert "Nothing was removed" in run.text("repair", "removed", folder)
     run.text("remove", folder, "footprints", "b1", "b2", "--yes")
     assert store.call(project, contents.count_footprints) == 18
-    assert "can then not be undone" in run.refused("empty-trash", folder)
-    assert "cannot be undone any more" in run.text("empty-trash", folder, "--yes")
-    assert "Nothing was removed that could" in run.refused("undo-removal", folder)
+    assert "can then not be undone" in run.refused("repair", "empty-trash", folder)
+    assert "cannot be undone any more" in run.text("repair", "empty-trash", folder, "--yes")
+    assert "Nothing was removed that could" in run.refused("repair", "undo-removal", folder)
 
 
 def test_a_run_whose_chips_or_footprints_were_removed_says_so_and_keeps_its_labels(project: Layout) -> None:
@@ -422,8 +422,8 @@ def test_a_command_replaces_footprints_after_it_compared_them(ranked_town: Layou
     assert "brings back what was there" in run.text("replace", folder, "footprints", file, "--yes")
     assert store.call(ranked_town, contents.building_ids) == ids[1:]
     assert "holds the footprints that are here already" in run.refused("replace", folder, "footprints", file, "--yes")
-    assert "takes the id of a scene and a file" in run.refused("replace", folder, "scene", file)
-    run.text("undo-removal", folder)
+    assert "takes a scene and a file" in run.refused("replace", folder, "scene", file)
+    run.text("repair", "undo-removal", folder)
     assert store.call(ranked_town, contents.building_ids) == ids
 
 

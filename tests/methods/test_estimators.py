@@ -94,6 +94,8 @@ def test_what_it_gives_after_fit_on_one_thread(name: str) -> None:
     np.testing.assert_array_equal(model.predict(views), estimates.written(scores) >= model.threshold_)
     assert (model.n_features_in_, model.classes_.tolist()) == (6, [0, 1])
     assert not hasattr(model, "predict_proba"), "scores order chips and are no probabilities"
+    with pytest.raises(PuGeoError, match=r"no probabilities\. Use decision_function"):
+        _ = model.predict_proba
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.decision_function(views), scores)
 
@@ -179,9 +181,11 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("y", np.array(["a", "b"] * 30), "labels are bools, or integers 0 and 1"), ("y", None, "y is None"),
     ("y", [1, 0], "y has 2 labels for 60 chips"),
     ("y", pd.Series([pd.NA, *[1, 0] * 29, 1], dtype="Int64"), "y has no value in row 0"),
-    ("X", np.full((60, 6), np.nan, np.float32), "NaN"), ("X", np.full((60, 6), 1e300), "infinity"),
+    ("X", np.full((60, 6), np.nan, np.float32), "NaN or infinity in 60 of 60 rows, such as row 0"),
+    ("X", np.full((60, 6), 1e300), "NaN or infinity"), ("X", [1.0] * 60, "a row for each chip. Reshape your data"),
+    ("z", np.full((60, 6), np.nan), "PUPL can neither learn from"), ("z", np.zeros(60), "Reshape your data"),
     ("X", np.zeros((60, 3, 16, 16), np.float32), r"float32 chips; chips are uint8 \[N, C, H, W\]"),
-    ("X", np.zeros((3, 60, 6), np.int64), "int64 views"), ("X", np.zeros(60, np.float32), "1D array"),
+    ("X", np.zeros((3, 60, 6), np.int64), "int64 views"), ("X", np.zeros(60, np.float32), r"X has shape \[60\]"),
     ("known_negative", [0], "positive in y and in known_negative, too"),
     *(("known_negative", wrong, "known_negative") for wrong in ([60], [-1], [3, 3], ["a"], [[1]], [True] * 5)),
     ("positions", np.zeros((59, 2)), "59 rows for 60 chips"),
@@ -193,9 +197,9 @@ REFUSED: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("name", "value", "words"), REFUSED)
 def test_what_cannot_be_is_refused(name: str, value: Any, words: str) -> None:
-    takers = {"y": [tiny("NcPU"), PURanker(), PUPL()], "positions": [tiny("PropagatedRanking")]}
+    takers = {"y": [tiny("NcPU"), PURanker(), PUPL()], "z": [PUPL()], "positions": [tiny("PropagatedRanking")]}
     for estimator in takers.get(name, [tiny("NcPU"), PURanker()]):
-        given = {"X": made_up()[0][0], "y": made_up()[1], name: value}
+        given = {"X": made_up()[0][0], "y": made_up()[1], "X" if name == "z" else name: value}
         with pytest.raises(InputError, match=words) as refused:
             estimator.fit(given.pop("X"), given.pop("y"), **given)
         assert isinstance(refused.value, ValueError)

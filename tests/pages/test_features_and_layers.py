@@ -125,7 +125,7 @@ def test_a_layer_is_listed_with_who_lacks_it_and_removed(chipped_town: Layout, t
     assert shown["Buildings without it"].tolist() == [f"{lacks.sum()} of {len(lacks)}"]
     path.unlink()
     app = show("imagery", chipped_town)
-    assert "sar-post-1 (sar.tif)" in plain(app), "a lost file is asked for"
+    assert "**sar**: no longer in" in plain(app), "a lost file is asked for"
     app.toggle(key="change-layers").set_value(True).run()
     press(app, "remove-layer")
     assert "The layer sar-post (2 bands, 1 file) goes" in plain(app)

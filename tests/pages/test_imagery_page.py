@@ -92,8 +92,8 @@ def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> 
     assert [button.key for button in app.button if button.proto.type == "primary" and not button.disabled] == ["main-chip"]
     for wanted in ("Check before you rely on the pair", "60 %", "from EPSG:4326 to EPSG:32615", "from 1.50 to 0.50 m"):
         assert wanted in plain(app)
-    table = next(frame.value for frame in app.dataframe if "File" in frame.value.columns and "CRS" in frame.value.columns)
-    assert table["File"].tolist()[1:] == ["joplin_00/pre.tif", "joplin_01/pre.tif", "pre.tif (copied into the project)"]
+    table = next(frame.value for frame in app.dataframe if "CRS" in frame.value.columns)
+    assert table[["Scene", "Pre or post"]].to_numpy().tolist()[:2] == [["post-1", "Post-event"], ["pre-1", "Pre-event"]]
     app.toggle(key="change-scenes").set_value(True).run()
     app.text_area(key=own(project, "scene_new_paths")).set_value("/data/new.tif").run()
     assert "new.tif takes its place" in plain(press(app, "replace-scene"))
@@ -180,11 +180,11 @@ def scenes_in(folder: Path, *names: str) -> list[Scene]:
     """Write small files, and return made-up post scenes of them."""
     folder.mkdir(parents=True)
     found = []
-    for i, name in enumerate(names):
+    for name in names:
         path = folder / name
         path.write_bytes(name.encode() * 100)
         known = {"size_bytes": path.stat().st_size, "mtime_ns": path.stat().st_mtime_ns, "ends_sha256": ends_sha256(path)}
-        found.append(replace(small_scene(), scene_id=f"post-{i + 1}", path=str(path), sha256=sha256_of(path), **known))
+        found.append(replace(small_scene(), scene_id=path.stem, path=str(path), sha256=sha256_of(path), **known))
     return found
 
 
@@ -196,7 +196,7 @@ def test_files_that_were_moved_are_found_again_and_a_wrong_one_is_refused(tmp_pa
     assert "missing or changed" not in plain(app)
     there.rename(tmp_path / "elsewhere")
     app = show("imagery", layout)
-    assert f"post-1 (a.tif) and post-2 (b_[link](x.y).tif)**: no longer in {there}." in plain(app)
+    assert f"a and b_[link](x.y)**: no longer in {there}." in plain(app)
     assert "No file or folder was named." in plain(press(app, "Find the files"))
     field(app, "The folder where these files are now").input(str(tmp_path / "elsewhere")).run()
     press(app, "Find the files")
@@ -205,9 +205,9 @@ def test_files_that_were_moved_are_found_again_and_a_wrong_one_is_refused(tmp_pa
     changed = tmp_path / "elsewhere" / "a.tif"
     changed.write_bytes(b"b.tif" * 100)
     app = show("imagery", layout)
-    assert "post-1 (a.tif)**: changed." in plain(app)
+    assert "a**: changed." in plain(app)
     field(app, "Where the file is now").input(str(changed)).run()
     press(app, "Find the file")
     assert (job := wait(layout, "relink")).state == "failed"
-    assert "is not the file of post-1" in job.problem
-    assert "is not the file of post-1" in plain(show("imagery", layout))
+    assert "is not the file of a:" in job.problem
+    assert "is not the file of a:" in plain(show("imagery", layout))

@@ -77,10 +77,10 @@ def test_chips_say_what_is_hidden_on_each_date_and_which_scene_shows_it(hidden: 
     # by hand: an outline of 20 pixels around column -9 has 19 of them beyond the border
     for shares in (after, before):
         assert shares["outside"] == [0, 0, 0, 0, pytest.approx(0.95, abs=0.05)]
-    assert facts["post_scene"] == ["post-1", "post-1", "post-1", None, "post-1"]
-    assert facts["pre_scene"] == ["pre-1"] * 5
-    assert set(facts["scenes"]) == {"pre-1", "post-1"}
-    one = facts["scenes"]["post-1"]
+    assert facts["post_scene"] == ["post", "post", "post", None, "post"]
+    assert facts["pre_scene"] == ["pre"] * 5
+    assert set(facts["scenes"]) == {"pre", "post"}
+    one = facts["scenes"]["post"]
     assert (one["role"], one["dtype"], one["gsd_m"], len(one["sha256"]), one["date"]) == ("post", "uint8", 0.5, 64, None)
     assert "path" not in one, "a project may go elsewhere"
 

@@ -54,7 +54,7 @@ def outside(built: Path, tmp_path: Path) -> Layout:
     """A project whose scenes are in `imagery` beside it; `imagery` of the project that it is a copy of has other files."""
     shutil.copytree(built / "imagery", tmp_path / "imagery")
     layout = Layout(Path(shutil.copytree(built / "outside.pugeo", tmp_path / "event.pugeo")))
-    set_paths(layout, {"pre-1": tmp_path / "imagery/pre.tif", "post-1": tmp_path / "imagery/post.tif"})
+    set_paths(layout, {"pre": tmp_path / "imagery/pre.tif", "post": tmp_path / "imagery/post.tif"})
     return layout
 
 
@@ -79,7 +79,7 @@ def everything_works(layout: Layout, more: Path) -> None:
     """Use the scenes of a project in every way in which a job reads them."""
     align(job_of(layout, "a"))
     assert chip(job_of(layout, "b"), size_px=32)["bands"] == "pre+post"
-    assert add_scenes(job_of(layout, "c"), pre=[], post=[str(more)])["added"] == ["post-2"]
+    assert add_scenes(job_of(layout, "c"), pre=[], post=[str(more)])["added"] == ["second"]
     assert sources(layout, list(scenes_of(layout).values())) == {"sources_changed": [], "sources_missing": []}
 
 
@@ -93,10 +93,10 @@ def other_picture(built: Path, path: Path) -> Path:
 
 
 def test_a_project_that_was_moved_and_renamed_works_at_once(inside: Layout, built: Path, tmp_path: Path) -> None:
-    assert stored(inside) == {"pre-1": "sources/pre.tif", "post-1": "sources/post.tif"}
+    assert stored(inside) == {"pre": "sources/pre.tif", "post": "sources/post.tif"}
     with store.connect(inside) as db:
         assert {row[0] for row in db.execute("SELECT path FROM scene")} == {"sources/pre.tif", "sources/post.tif"}
-    assert stored(Layout(built / "outside.pugeo"))["pre-1"] == str(built / "imagery/pre.tif")
+    assert stored(Layout(built / "outside.pugeo"))["pre"] == str(built / "imagery/pre.tif")
     assert {Path(scene.path).parent for scene in scenes_of(inside).values()} == {inside.folder / "sources"}
     everything_works(inside, other_picture(built, tmp_path / "second.tif"))
 
@@ -126,7 +126,7 @@ def test_the_next_round_has_its_own_copy_of_pre_scenes(inside: Layout, built: Pa
     post = other_picture(built, tmp_path / "second.tif")
     next_round(job_of(later), previous=str(inside.folder), post=[str(post)])
     shutil.rmtree(inside.folder)
-    assert stored(later)["pre-1"] == "sources/pre.tif"
+    assert stored(later)["pre"] == "sources/pre.tif"
     assert chip(job_of(later), size_px=32)["bands"] == "pre+post"
 
 
@@ -134,7 +134,7 @@ def test_the_next_round_has_its_own_copy_of_pre_scenes(inside: Layout, built: Pa
     "path", ["../post.tif", "sources/../../post.tif", r"sources\..\post.tif", "C:post.tif", "sources//x", ""]
 )
 def test_a_stored_path_that_leads_out_of_the_project_is_refused(inside: Layout, path: str) -> None:
-    set_paths(inside, {"post-1": path})
+    set_paths(inside, {"post": path})
     with pytest.raises(ProjectError, match="not a path inside the project") as refused:
         scenes_of(inside)
     assert refused.value.kind == "corrupt"
@@ -149,12 +149,12 @@ def test_a_link_in_place_of_a_folder_leads_no_scene_out_of_the_project(inside: L
 
 def test_every_job_refuses_another_file_of_the_same_shape(outside: Layout, built: Path, tmp_path: Path) -> None:
     other_picture(built, tmp_path / "imagery/post.tif")
-    assert_refused(outside, "changed", f"pu-geo relink {outside.folder} {tmp_path}/imagery/post.tif NEW_FILE", built)
+    assert_refused(outside, "changed", f"pu-geo repair relink {outside.folder} {tmp_path}/imagery/post.tif NEW_FILE", built)
 
 
 def test_every_job_that_misses_a_file_names_the_command_that_finds_it(outside: Layout, built: Path, tmp_path: Path) -> None:
     (tmp_path / "imagery").rename(tmp_path / "other place")
-    assert_refused(outside, "missing", f"pu-geo relink {outside.folder} {tmp_path}/imagery NEW_FOLDER", built)
+    assert_refused(outside, "missing", f"pu-geo repair relink {outside.folder} {tmp_path}/imagery NEW_FOLDER", built)
     later = store.create(tmp_path / "later.pugeo", "Town")
     with pytest.raises(ImageryError, match=f"relink {outside.folder}"):
         next_round(job_of(later), previous=str(outside.folder), post=[str(built / "imagery/post.tif")])
@@ -169,19 +169,19 @@ def assert_refused(layout: Layout, kind: str, command: str, built: Path) -> None
             act(job_of(layout))
         assert refused.value.kind == kind
         assert f"`{command}`" in refused.value.hint
-    wanted = ["post-1"] if kind == "changed" else ["pre-1", "post-1"]
+    wanted = ["post"] if kind == "changed" else ["pre", "post"]
     assert sources(layout, list(scenes_of(layout).values()))[f"sources_{kind}"] == wanted
 
 
 def test_one_command_finds_a_folder_again(outside: Layout, built: Path, tmp_path: Path, run: CommandLine) -> None:
     (tmp_path / "imagery").rename(tmp_path / "other place")
-    made = run.json("relink", outside.folder, tmp_path / "imagery", tmp_path / "other place")
+    made = run.json("repair", "relink", outside.folder, tmp_path / "imagery", tmp_path / "other place")
     olds, news = ([f"{tmp_path}/{name}/{role}.tif" for role in ("pre", "post")] for name in ("imagery", "other place"))
     assert made["relinked"] == [
-        {"scene_id": f"{role}-1", "role": role, "old": old, "new": new}
+        {"scene_id": role, "role": role, "old": old, "new": new}
         for role, old, new in zip(("pre", "post"), olds, news, strict=True)
     ]
-    scene, is_at = scenes_of(outside)["post-1"], (tmp_path / "other place/post.tif").stat()
+    scene, is_at = scenes_of(outside)["post"], (tmp_path / "other place/post.tif").stat()
     assert (scene.size_bytes, scene.mtime_ns) == (is_at.st_size, is_at.st_mtime_ns)
     everything_works(outside, other_picture(built, tmp_path / "second.tif"))
 
@@ -190,19 +190,19 @@ def test_another_file_changes_nothing(outside: Layout, built: Path, tmp_path: Pa
     before, target = stored(outside), tmp_path / "new"
     shutil.copytree(tmp_path / "imagery", target)
     other_picture(built, target / "post.tif")
-    err = run.refused("relink", outside.folder, tmp_path / "imagery", target)
+    err = run.refused("repair", "relink", outside.folder, tmp_path / "imagery", target)
     for part in (
         sha256_of(target / "post.tif"),
-        scenes_of(outside)["post-1"].sha256,
-        "`pu-geo replace P.pugeo scene post-1 FILE`",
+        scenes_of(outside)["post"].sha256,
+        "`pu-geo replace P.pugeo scene post FILE`",
     ):
         assert part in err
     assert stored(outside) == before, "pre.tif is the right one, and is not taken alone"
     (target / "post.tif").write_bytes(b"x" * 7)
-    err = run.refused("relink", outside.folder, tmp_path / "imagery/post.tif", target / "post.tif")
+    err = run.refused("repair", "relink", outside.folder, tmp_path / "imagery/post.tif", target / "post.tif")
     assert "it has 7 bytes, and the file that was added has " in err
-    assert f"{scenes_of(outside)['post-1'].size_bytes:,} bytes" in err
+    assert f"{scenes_of(outside)['post'].size_bytes:,} bytes" in err
     (target / "post.tif").unlink()
-    assert "There is no file" in run.refused("relink", outside.folder, tmp_path / "imagery", target)
-    assert "has no scene at /nowhere" in run.refused("relink", outside.folder, "/nowhere", target)
+    assert "There is no file" in run.refused("repair", "relink", outside.folder, tmp_path / "imagery", target)
+    assert "has no scene at /nowhere" in run.refused("repair", "relink", outside.folder, "/nowhere", target)
     assert stored(outside) == before

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 import shapely
 from pyproj import Transformer
-from small_parts import job_of
+from small_parts import job_of, small_scene
 
 from pu_geo.errors import ImageryError, JobCancelled, PuGeoError
 from pu_geo.lifecycle import projects
@@ -18,7 +19,7 @@ from pu_geo.scenes import layers, preparation
 from pu_geo.scenes.actions import AddXbd
 from pu_geo.scenes.chip_job import prepare
 from pu_geo.scenes.footprints_job import add_footprints
-from pu_geo.scenes.scenes_job import add_scenes, add_xbd
+from pu_geo.scenes.scenes_job import add_scenes, add_xbd, with_ids
 from pu_geo.store import contents, import_log, labels, store
 from pu_geo.store.job import Job
 from pu_geo.store.layout import Layout
@@ -71,7 +72,7 @@ def stored(layout: Layout) -> tuple[list[str], dict[str, object]]:
 def test_pictures_become_scenes_and_labels_become_footprints_once(job: Job, xbd: Path) -> None:
     result = add_xbd(job, folder=str(xbd))
     before = scenes, damage = stored(job.layout)
-    assert scenes == ["pre-1", "pre-2", "post-1", "post-2"]
+    assert scenes == [f"joplin-tornado_0000000{n}_{role}_disaster" for role in ("pre", "post") for n in (0, 1)]
     assert (result["width"], result["height"]) == (128, 64)  # two squares of 64 side by side
     assert (result["n_pictures"], result["n_left_out"], result["pre_share"]) == (6, 2, pytest.approx(1.0, abs=1e-3))
     assert "joplin-tornado_00000002_post_disaster.png" in str(result["notes"])
@@ -131,10 +132,10 @@ def test_equal_names_become_scenes_and_equal_contents_a_note(folders: list[Path]
     layout = store.create(tmp_path / "e.pugeo", "E")
     paths = {role: [str(folder / f"{role}.tif") for folder in folders] for role in ("pre", "post")}
     done = add_scenes(job_of(layout), pre=paths["pre"], post=paths["post"])
-    assert done["added"] == ["pre-1", "pre-2", "post-1"]
+    assert done["added"] == ["west/pre", "east/pre", "west/post"]
     assert done["notes"] == [
-        "pre-2 and post-1 are one and the same picture, pre.tif: it shows no change.",
-        "east/post.tif was not added: it has the same content as post-1, west/post.tif.",
+        "Scenes east/pre and west/post are one and the same picture: it shows no change.",
+        "east/post was not added: it has the same content as west/post.",
     ]
     again = add_scenes(job_of(layout), pre=[], post=paths["post"][:1])
     assert (again["added"], len(again["notes"])) == ([], 1)
@@ -145,13 +146,18 @@ def test_equal_names_become_scenes_and_equal_contents_a_note(folders: list[Path]
         assert [one.file for one in import_log.all_records(db)] == ["east/footprints.geojson", "footprints.geojson"]
 
 
-def test_no_id_is_given_twice(folders: list[Path], tmp_path: Path) -> None:
-    layout = store.create(tmp_path / "e.pugeo", "E")
-    add_scenes(job_of(layout), pre=[], post=[str(folders[0] / "post.tif")])
-    with store.connect(layout) as db:  # however it came that the number of scenes and their ids do not agree
-        db.execute("UPDATE scene SET scene_id = 'post-2', facts = json_set(facts, '$.scene_id', 'post-2')")
-    done = add_scenes(job_of(layout), pre=[], post=[str(folders[0] / "pre.tif")])
-    assert done["added"] == ["post-3"]
+def test_scenes_are_called_by_their_files_whatever_their_order(tmp_path: Path) -> None:
+    layout, long = store.create(tmp_path / "e.pugeo", "E"), "x" * 300
+    inside = [layout.folder / "sources" / folder / "post.tif" for folder in ("0f3a", "77aa")]
+    names = {
+        "/d/68/post.tif": "68/post", "/d/69/post.tif": "69/post-1", "/e/69/post.tif": "69/post-2", "/d/two/one.png": "two/one",
+        "/d/20110529.tif": "20110529", "/d/gr\u00fc\u00df*[x]\u202e\n.tif": "gr\u00fc\u00df*[x]??", f"/d/{long}.tif": long[:80],
+        **{str(path): f"post-{i}" for i, path in enumerate(inside, start=1)},
+    }  # fmt: skip
+    here = [replace(small_scene(), scene_id=one) for one in ("one", "post")]
+    for paths in (list(names), list(reversed(names))):
+        new = with_ids([replace(small_scene(), scene_id="", path=path) for path in paths], here, layout)
+        assert {scene.path: scene.scene_id for scene in new} == names
 
 
 @pytest.mark.slow

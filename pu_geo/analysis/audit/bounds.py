@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import betainc, betaincinv
 
 from pu_geo.analysis.audit.progress import FEWEST_CHECKS, Audit, Bools, Rows
 from pu_geo.errors import ShapeError
@@ -109,8 +109,8 @@ class Part:
             weight = max(share * (1 - share) * size**2 / variance - 1, 1e-9)
             shape = (share * weight, (1 - share) * weight)
             certain = np.clip(((self.found if is_upper else self.most) - self.base) / size, 0, 1)
-            at = float(betainc(*shape, certain))
-            spread = size * betaincinv(*shape, at + probability * (1 - at) if is_upper else probability * at)
+            at = float(scipy.special.betainc(*shape, certain))
+            spread = size * scipy.special.betaincinv(*shape, at + probability * (1 - at) if is_upper else probability * at)
         return np.clip(self.base + spread + unknown * is_upper, self.found, self.most)
 
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import expit, logit, ndtri
 
 from pu_geo.analysis.audit.bounds import DAMAGED, OPEN, PRIOR, UNDAMAGED, Answers, Floats
 from pu_geo.analysis.audit.progress import Audit
@@ -144,7 +144,7 @@ def _with_odds(p: Floats, factor: float) -> Floats:
 def _normal_ranks(scores: Floats) -> tuple[Floats, Floats]:
     """Knots of the scores and their normal ranks, rising float64 [K] each; equal scores share their middle rank."""
     values, counts = np.unique(scores, return_counts=True)
-    ranks = ndtri((np.cumsum(counts) - counts / 2) / len(scores))
+    ranks = scipy.special.ndtri((np.cumsum(counts) - counts / 2) / len(scores))
     if len(values) <= N_KNOTS:
         return values, ranks
     # Evenly spaced in the normal rank: dense where scores are extreme, and damage is.
@@ -178,10 +178,10 @@ def _curves(x: Floats, yes: Floats, no: Floats, at: Floats) -> Floats:
         return (both * np.logaddexp(0, margin) - yes * margin).sum(axis=1) + ((curve @ stiff) * curve).sum(axis=1) / 2
 
     curve, length = np.zeros((len(yes), n_columns)), np.ones(len(yes))
-    curve[:, 0], curve[:, 1:] = logit(np.clip(yes.sum(axis=1) / len(x), 1e-6, 1 - 1e-6)), 0.1
+    curve[:, 0], curve[:, 1:] = scipy.special.logit(np.clip(yes.sum(axis=1) / len(x), 1e-6, 1 - 1e-6)), 0.1
     best = surprise(curve)
     for _ in range(MOST_STEPS):
-        p = expit(curve @ columns.T)
+        p = scipy.special.expit(curve @ columns.T)
         slope = (yes - both * p) @ columns - curve @ stiff
         bow = ((both * p * (1 - p)) @ squares).reshape(-1, n_columns, n_columns) + stiff
         held = (curve <= 0) & (slope <= 0)
@@ -197,4 +197,4 @@ def _curves(x: Floats, yes: Floats, no: Floats, at: Floats) -> Floats:
         length = np.where(is_better, np.minimum(4 * length, 1), length / 4)
         if moved < TOLERANCE:
             break
-    return expit(curve @ _basis(at).T)
+    return scipy.special.expit(curve @ _basis(at).T)

@@ -139,7 +139,7 @@ def _is_cut_off(stretch: Stretch, own: Stretch) -> bool:
 
 
 def _names(scenes: Sequence[Scene]) -> str:
-    return listed([_name(scene) for scene in scenes])
+    return listed([scene.scene_id for scene in scenes])
 
 
 def _takes(scenes: Sequence[Scene]) -> list[list[Scene]]:
@@ -179,7 +179,7 @@ def _odd(scene: Scene, stretch: Stretch, own: Stretch) -> list[str]:
     for (low, high), (least, most) in zip(stretch, own, strict=True):
         if is_cut((low, high), (least, most)) or is_flat((low, high), (least, most)):
             return [
-                f"{_name(scene)} has samples of {least:g} to {most:g}, and its date and sensor are stretched from {low:g} "
+                f"{scene.scene_id} has samples of {least:g} to {most:g}, and its date and sensor are stretched from {low:g} "
                 f"to {high:g}: it shows "
                 "next to nothing. Open water is so; if there are houses, it has another unit than the other files."
             ]

@@ -105,6 +105,7 @@ def _scenes(shown: DamageMap) -> None:
         said = {"scene_id": texts.NO_SCENE, "doubt": texts.NO_DOUBT}
         values = [{**vars(row), **{name: getattr(row, name) or words for name, words in said.items()}} for row in rows]
         st.dataframe(
-            [{title: each[name] for name, title in texts.SCENE_COLUMNS.items()} for each in values], hide_index=True,
+            [{title: each[name] for name, title in texts.SCENE_COLUMNS.items()} for each in values],
+            hide_index=True, width="content",
             column_config={texts.SCENE_COLUMNS["flag_rate"]: st.column_config.NumberColumn(format="percent")},
         )  # fmt: skip

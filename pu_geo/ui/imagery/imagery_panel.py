@@ -17,7 +17,7 @@ import streamlit as st
 from pu_geo import jobs
 from pu_geo.jobs import JobView, tasks
 from pu_geo.lifecycle import projects, removing
-from pu_geo.records import Grid, Scene
+from pu_geo.records import Grid
 from pu_geo.scenes import features, layers, preparation, scene_files, scene_pair, sites
 from pu_geo.scenes.actions import AddAoi, AddFootprints, AddGrid, AddLayer, AddScenes, AddXbd, Chip, PutInSite, Relink
 from pu_geo.scenes.features import FeatureSets
@@ -246,7 +246,7 @@ def _scene_table(layout: Layout, overview: Overview, is_running: bool) -> None:
     rows: list[dict[str, Any]] = [
         {
             texts.SCENE: scene.scene_id,
-            texts.FILE: preparation.file_words(layout, scene),
+            texts.ROLE: texts.PICTURES[scene.role],
             texts.DATE: days[scene.scene_id],
             texts.PIXEL: round(scene.gsd_m, 3),
             texts.SIZE: texts.SIZE_VALUE.format(width=scene.width, height=scene.height),
@@ -287,7 +287,7 @@ def _change_sites(layout: Layout, is_running: bool) -> None:
 
 def _change(layout: Layout, kind: Kind, names: Sequence[str], is_running: bool) -> None:
     """Draw how a scene or a layer is removed, or other files are put in its place."""
-    left, right = st.columns([1, 3])
+    left, right = st.columns([2, 3])
     name = left.selectbox(kind.capitalize(), list(names), key=f"{kind}-to-change")
     field, is_several = f"{kind}_new_paths", kind == "layer"
     into = file_picker.into_lines if is_several else file_picker.into_field
@@ -425,8 +425,8 @@ def lost_files(layout: Layout, overview: Overview, is_running: bool) -> None:
 def _lost_group(layout: Layout, group: LostFiles, is_running: bool) -> None:
     """Draw the lost files of one folder, and where they are to be found."""
     folder = frame.plain(str(Path(group.scenes[0][0].path).parent))
-    missing = [frame.plain(_named(scene)) for scene, state in group.scenes if state == "missing"]
-    changed = [frame.plain(_named(scene)) for scene, state in group.scenes if state == "changed"]
+    missing = [frame.plain(scene.scene_id) for scene, state in group.scenes if state == "missing"]
+    changed = [frame.plain(scene.scene_id) for scene, state in group.scenes if state == "changed"]
     for names, words in ((missing, texts.MISSING_FILES), (changed, texts.CHANGED_FILES)):
         if names:
             st.markdown(words.format(scenes=listed(names), folder=folder))
@@ -445,11 +445,6 @@ def _lost_group(layout: Layout, group: LostFiles, is_running: bool) -> None:
             lambda: jobs.start(layout, Relink(group.old, _field(f"{key}-path"))), is_running,
             is_main=bool(_field(f"{key}-path")),
         )  # fmt: skip
-
-
-def _named(scene: Scene) -> str:
-    """Return a scene's id and the name of its file."""
-    return f"{scene.scene_id} ({Path(scene.path).name})"
 
 
 # The scene pair

@@ -63,8 +63,8 @@ XBD_NAMES_EXAMPLE = "joplin-tornado"
 XBD_HELP = "Its images become scenes, placed by their labels; the building polygons in the labels become footprints."
 BROWSE_XBD = "Choose an xBD folder"
 ADD_XBD = "Add this folder"
-SCENE, FILE, DATE, PIXEL, SIZE, CRS, BANDS, PLACED_BY = (
-    "Scene", "File", "Date", "Pixel size (m)", "Size (px)", "CRS", "Bands", "Placed by",
+SCENE, FILE, ROLE, DATE, PIXEL, SIZE, CRS, BANDS, PLACED_BY = (
+    "Scene", "File", "Pre or post", "Date", "Pixel size (m)", "Size (px)", "CRS", "Bands", "Placed by",
 )  # fmt: skip
 DATE_HELP = "Double-click to change it. Exports include it."
 NOT_KNOWN = "not known"
