@@ -34,11 +34,13 @@ from pu_geo.store.labels import Moment
 from pu_geo.store.layout import Layout
 
 N_THRESHOLDS = 60
+SIZES = (30, 60, 120, 240)
+"""Random checks of which a screen shows what they buy, beside the usual number."""
 CONFIDENCE = 0.95
 USUAL_HALF_WIDTH = 0.3
 SECONDS_A_CHECK = 10
 """How long a random check takes in plans of an audit: a plan's number."""
-NOT_KNOWN = "not known before an audit"
+NOT_KNOWN = "not known before an accuracy assessment"
 """How many are damaged, and their share, as every screen, report and export has it until random checks say."""
 IN_ALL = "How many there are in all is"
 BAND = 0.9
@@ -170,7 +172,7 @@ class HowMany:
             "all": "count: every building that could be judged was answered; the others are not in it"
             if self.n_not_assessed
             else "count: every building was answered",
-            "audit": "stratified random audit, Horvitz-Thompson, 95 % interval",
+            "audit": "accuracy assessment by stratified random checks, Horvitz-Thompson, 95 % interval",
             "queue": "random checks of the search, stratified, Horvitz-Thompson, 95 % interval",
             "none": "not enough to estimate",
         }[self.basis]
@@ -195,7 +197,7 @@ class HowMany:
         """Return the words for a page that shows a run: with the audited run, where that is another one."""
         if self.run_id in (None, run_id):
             return self.words
-        return f"{self.words} By the audit of {self.run_name}, another run than this one."
+        return f"{self.words} By the accuracy assessment of {self.run_name}, another run than this one."
 
 
 def how_many(layout: Layout) -> HowMany:
@@ -305,7 +307,7 @@ def _headline(
         unknown = f"{wording.plural(confirmed, 'building is', 'buildings are')} confirmed damaged. {IN_ALL}"
         if has_audit:
             return f"{unknown} not known yet: not enough to estimate, {total.words.removeprefix('not enough: ')}"
-        return f"{unknown} {NOT_KNOWN}. A few hundred random checks, started on the Damage map, estimate it."
+        return f"{unknown} {NOT_KNOWN}. Random checks, started on the Damage map, estimate it."
     checks = "random checks of the search" if basis == "queue" else "random checks"
     return (
         f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % "
@@ -429,15 +431,12 @@ def plan(layout: Layout, run_id: str, n: int | None = None, *, relative_half_wid
     Args:
         n: checks; if None, as many as estimate the number damaged to about `relative_half_width` of it.
     """
-    facts = store.call(layout, runs.find, run_id)
-    is_known = random_audits.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
+    share, is_estimated = _planned(layout)
+    scores, is_known, guess = _supposed(layout, run_id, share)
     most = int((~is_known).sum())
     fewest = random_audits.fewest_of(most)
     if not most:
         return Plan(0, 0, 0, "Every building is answered; there is nothing to estimate.")
-    scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)  # by which the audit is drawn
-    share, is_estimated = _planned(layout)
-    guess = _guess(scores, max(share, 1 / len(scores)))
     n = audit.size_for(scores, is_known, guess=guess, relative_half_width=relative_half_width) if n is None else n
     n = min(max(n, fewest), most)
     half, damaged = audit.half_width_of(scores, is_known, guess=guess, n=n)
@@ -455,6 +454,42 @@ def plan(layout: Layout, run_id: str, n: int | None = None, *, relative_half_wid
         f"{why}"
     )
     return Plan(n, fewest, most, words)
+
+
+def offers(layout: Layout, run_id: str, threshold: float) -> list[tuple[str, str, str, str, str]]:
+    """Return what several numbers of checks would buy, in words: checks, minutes, and by how much the number damaged,
+    precision of the flagged and recall would be known; supposes what `plan` does. Nothing where every building is answered.
+    """
+    usual = plan(layout, run_id)
+    top = usual.most // 3  # beyond it hardly any flagged building is left to be precise about
+    sizes = sorted({usual.fewest, *(n for n in (*SIZES, usual.n) if n <= top)})
+    scores, is_known, guess = _supposed(layout, run_id, _planned(layout)[0])
+    is_flagged, confirmed = _raw_scores(layout, run_id).round(4) >= threshold, how_many(layout).confirmed
+    found = audit.planned_for(
+        scores, is_known, is_flagged, n_confirmed=confirmed, guess=guess, n=sizes if usual.n else [], confidence=CONFIDENCE
+    )
+    return [
+        (
+            f"{n:,}",
+            wording.duration(n * SECONDS_A_CHECK),
+            "exactly" if n == usual.most else f"±{half:,.0f}",
+            *map(_points, shares),
+        )
+        for n, (half, *shares) in zip(sizes, found, strict=False)
+    ]
+
+
+def _points(share: Estimate) -> str:
+    """Return by how much a share is known; that it is not where there is no estimate."""
+    return "cannot be told" if share.low is None or share.high is None else f"±{50 * (share.high - share.low):.0f} points"
+
+
+def _supposed(layout: Layout, run_id: str, share: float) -> tuple[Floats, NDArray[np.bool_], Floats]:
+    """Return the scores by which an audit is drawn, which buildings are known, and what chances are supposed."""
+    facts = store.call(layout, runs.find, run_id)
+    is_known = random_audits.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
+    scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)
+    return scores, is_known, _guess(scores, max(share, 1 / len(scores)))
 
 
 def _minutes(n: int) -> str:

@@ -183,13 +183,12 @@ def _version_words(layout: Layout, result: Mapping[str, Any]) -> str:
 def _counts(result: Mapping[str, Any]) -> str:
     hidden = f", {result['not_assessed']:,} not assessed" if result["not_assessed"] else ""
     types = "".join(f", {one['name']}: {one['by_people'] + one['by_score']:,}" for one in result.get("types", ()))
-    return f"{result['flagged']:,} flagged or confirmed damaged{hidden}{types}."
+    return f"{result['confirmed']:,} confirmed damaged; {result['flagged']:,} flagged, to look at{hidden}{types}."
 
 
 def _site_words(result: Mapping[str, Any]) -> list[str]:
     """Return what a map counts in each site, a line each; nothing where there is one."""
-    found = [{**one, "flagged": one["flagged"] + one["confirmed"]} for one in result.get("sites", ())]
-    return [f"{one['name']}: {one['buildings']:,} {result['units']}, {_counts(one)}" for one in found]
+    return [f"{one['name']}: {one['buildings']:,} {result['units']}, {_counts(one)}" for one in result.get("sites", ())]
 
 
 def _origin(layout: Layout, result: Mapping[str, Any]) -> list[str]:

@@ -49,10 +49,16 @@ WHY = {
 }
 """Why a building is not assessed, for people."""
 SITE_COLUMNS = {
-    "name": "Site", "buildings": "Buildings", "confirmed": "Confirmed", "flagged": "Flagged", "not_flagged": "Not flagged",
-    "not_assessed": "Not assessed", "answers": "Answers", "pixel_m": "Pixel, m", "crs": "Coordinate system",
+    "name": "Site", "buildings": "Buildings", "confirmed": "Confirmed", "flagged": "Flagged, to look at",
+    "not_flagged": "Not flagged", "not_assessed": "Not assessed", "answers": "Answers", "pixel_m": "Pixel, m",
+    "crs": "Coordinate system",
 }  # fmt: skip
 """What a map counts in each site of an event, and what its grid is: key -> words for people."""
+OF_TRIAGE: Mapping[str, Class] = {
+    "confirmed": "confirmed", "flagged": "flagged", "high_precision": "flagged", "high_recall": "not_flagged",
+    "below": "not_flagged", "not_assessed": "not_assessed",
+}  # fmt: skip
+"""Class of a building by the column `triage` of exports."""
 _OF_PEOPLE = (
     "damage_class",
     "label",
@@ -316,7 +322,7 @@ class DamageMap:
         if n_damaged > MOST_FLAGGED * n_assessed >= ((total and total.high) or 0.0):
             yield (
                 f"{n_damaged:,} of {n_assessed:,} assessed {several} are flagged or confirmed: the threshold hardly tells "
-                "damaged from undamaged ones. Choose it by an audit."
+                "damaged from undamaged ones. Choose it by an accuracy assessment."
             )
         scores = self.population.scores[self.population.given("positive") & np.isfinite(self.population.scores)]
         n_below = int((scores < self.limit.value).sum())
@@ -328,7 +334,7 @@ class DamageMap:
         if total is None or total.value is None:
             is_estimated = auditing.how_many(self.layout).total.value is not None
             more = "" if is_estimated else ", and no number of damaged buildings is estimated"
-            yield f"Without an audit the scores are a rank, not a probability{more}."
+            yield f"Without an accuracy assessment the scores are a rank, not a probability{more}."
         if self.audit is not None and self.audit.done.state != "finished":
             yield self.audit.done.words
 

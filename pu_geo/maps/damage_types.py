@@ -115,7 +115,9 @@ class TypeOnMap:
     @property
     def words(self) -> str:
         """What its threshold rests on, in a sentence."""
-        known = wording.plural(self.n_named, "damaged building outside audits is", "damaged buildings outside audits are")
+        known = wording.plural(
+            self.n_named, "damaged building outside random checks is", "damaged buildings outside random checks are"
+        )
         if self.threshold is None:
             worse = f", and the {self.n_by_score:,} that reach a worse one by score" if self.n_by_score else ""
             return f"{known} known to have it, not enough to judge: it takes {FEWEST_NAMED}. Shown are those known{worse}."
@@ -483,8 +485,8 @@ def gaps(types: Sequence[Facts]) -> list[str]:
         found.append(f"Too few damaged buildings are known to have {', '.join(few)}: on the map are only these{also}.")
     if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
         found.append(
-            f"How many of the buildings with {', '.join(alone)} by score have it is not known: no audit estimates it, the "
-            "scores only rank."
+            f"How many of the buildings with {', '.join(alone)} by score have it is not known: no accuracy assessment "
+            "estimates it, the scores only rank."
         )
     return found
 

@@ -256,7 +256,7 @@ def _page(card: Facts) -> tuple[str, str, list[Section]]:
         "Damaged, held out to judge": counts["n_held_out"],
         "Not reviewed, or not damaged": counts["n_unlabeled"],
         "Of them, answered not damaged": counts["n_not_damaged"],
-        "Left out (not assessable, or answered in an audit alone)": counts["n_left_out"],
+        "Left out (not assessable, or answered as a random check alone)": counts["n_left_out"],
     }
     settings = [(name, _setting(name, value), changed.get(name, "as the preset")) for name, value in run["settings"].items()]
     settings.sort(key=lambda row: row[0] not in changed)
@@ -289,10 +289,10 @@ def _setting(name: str, value: object) -> object:
 def _audit_lines(card: Facts) -> list[str]:
     audit, total = card["audit"], f"Number damaged in the project: {card['how_many']['words']}"
     if audit is None:
-        return ["There was no audit of its map.", total]
+        return ["There was no accuracy assessment of its map.", total]
     counted = f"{audit['n_answered']} of {audit['n_drawn']} random checks answered, {audit['n_damaged']} damaged"
     shares = [f"{name.capitalize()}: {wording.interval_of(audit['at_threshold'][name])}" for name in ("precision", "recall")]
-    return [f"Audit: {counted}. {audit['words']}", total, *shares]
+    return [f"Accuracy assessment: {counted}. {audit['words']}", total, *shares]
 
 
 def figures(curve: Sequence[Facts]) -> list[tuple[str, float, float, float, float]]:

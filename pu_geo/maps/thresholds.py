@@ -58,8 +58,8 @@ def offer(shown: DamageMap) -> Offer | None:
         judged = [at.damaged.value for at in auditing.at_by(shown.layout, shown.run.run_id, check, [now.value, limit.value])]
     costs = [_costs(damaged, n, left) for damaged, n in zip(judged, (n_now, n_flagged), strict=True)]
     words = (
-        f"The audit estimates about {left:,} damaged beside the {found.confirmed:,} confirmed. Now {costs[0]}. With its "
-        f"threshold {costs[1]}."
+        f"The accuracy assessment estimates about {left:,} damaged beside the {found.confirmed:,} confirmed. Now "
+        f"{costs[0]}. With its threshold {costs[1]}."
     )
     return Offer(limit, n_flagged, n_now, words)
 
@@ -211,10 +211,10 @@ def which_words(facts: Facts) -> str:
         facts: "run_id" and "threshold", "method", "threshold_origin", "audit_id".
     """
     method, origin = catalog.title(str(facts["method"])), chosen.origin_words(str(facts["threshold_origin"]))
-    audit = f"audit {facts['audit_id']}"
+    audit = f"accuracy assessment {facts['audit_id']}"
     if facts["audit_id"] == "not audited":
         by_audit = str(facts["threshold_origin"]).startswith(f"{chosen.AUDIT}:")
-        audit = "which estimates nothing any more: not audited" if by_audit else "not audited"
+        audit = "which estimates nothing any more: no accuracy assessment" if by_audit else "no accuracy assessment"
     return f"Run {facts['run_id']} ({method}), threshold {float(facts['threshold']):.4g} ({origin}), {audit}."
 
 

@@ -43,7 +43,7 @@ def origin_words(origin: str) -> str:
     """Return where a threshold comes from, for people."""
     kind, _, rest = origin.partition(":")
     if kind == AUDIT and rest:
-        return f"chosen by audit {rest}"
+        return f"set from accuracy assessment {rest}"
     if kind in (START, TOP) and rest.isdecimal():
         buildings = "top building" if rest == "1" else f"top {int(rest):,} buildings"
         return f"{buildings}: {WORDS[kind]}"

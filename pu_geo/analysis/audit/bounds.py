@@ -257,4 +257,4 @@ def why_not_enough(*sides: Part) -> str:
 
 
 def not_enough(reason: str) -> Estimate:
-    return Estimate(None, None, None, f"not enough: {reason}. Answer more checks of the audit.")
+    return Estimate(None, None, None, f"not enough: {reason}. Answer more random checks.")

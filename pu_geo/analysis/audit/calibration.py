@@ -87,8 +87,8 @@ def calibrate(
     if min(n_damaged, n_undamaged) < FEWEST_EACH:
         raise ProjectError(
             f"Chances of damage need at least {FEWEST_EACH} damaged and {FEWEST_EACH} undamaged buildings among the checks "
-            f"of the audit; it has {n_damaged} and {n_undamaged}.",
-            "Answer more checks of the audit on the Damage map page.",
+            f"of the accuracy assessment; it has {n_damaged} and {n_undamaged}.",
+            "Answer more of them, from the Damage map page.",
             kind="audit",
         )
     knots, at_knots = _normal_ranks(of_sample)

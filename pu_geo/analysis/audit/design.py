@@ -172,6 +172,41 @@ def half_width_of(
     return _half_width(audit, sizes, share, n, confidence), float(share @ sizes)
 
 
+def planned_for(
+    scores: Scores, is_known: Bools, is_flagged: Bools, *, n_confirmed: int, guess: float | Scores, n: Sequence[int],
+    confidence: float = 0.95,
+) -> list[tuple[float, Estimate, Estimate]]:  # fmt: skip
+    """Compute what samples of several sizes would say of a map; supposes what `half_width_of` does, on both sides of the
+    threshold.
+
+    Args:
+        scores, is_known, guess, confidence: as there.
+        is_flagged: bool [N], from the threshold up.
+        n_confirmed: damaged ones that people found before.
+        n: sizes, checks.
+
+    Returns:
+        For each size the half width of the number damaged, as there, and precision and recall as they would be estimated.
+    """
+    audit, sizes, share = _planned(scores, is_known, guess)
+    chance = np.broadcast_to(np.asarray(guess, np.float64), scores.shape)[audit.rows]
+    of_side = [np.flatnonzero(is_flagged[audit.rows] == is_above) for is_above in (True, False)]
+    counts = [np.bincount(audit.stratum[rows], minlength=len(sizes)) for rows in of_side]
+    shares = [
+        np.bincount(audit.stratum[rows], weights=chance[rows], minlength=len(sizes)) / np.maximum(count, 1)
+        for rows, count in zip(of_side, counts, strict=True)
+    ]
+    found = []
+    for size in n:
+        checks = np.bincount(audit.stratum[:size], minlength=len(sizes)) / sizes  # of each building
+        above, below = (_expected(count, checks * count, one) for count, one in zip(counts, shares, strict=True))
+        _, precision = of_flagged(above, confidence)
+        known = {name: getattr(above, name) + n_confirmed for name in ("size", "found", "most", "base")}
+        recall = share_above(replace(above, **known), below, confidence)
+        found.append((_half_width(audit, sizes, share, size, confidence), precision, recall))
+    return found
+
+
 def _planned(scores: Scores, is_known: Bools, guess: float | Scores) -> tuple[Audit, Rows, Floats]:
     """Return the audit without checks, the sizes of its strata, and the share of each that is damaged by the guess."""
     chance = np.broadcast_to(np.asarray(guess, np.float64), scores.shape)
@@ -285,13 +320,13 @@ def _at(
     return AtThreshold(threshold, n_flagged, damaged, precision, recall, above.n_checks, above.n_damaged)
 
 
-def _expected(sizes: NDArray[np.int64], checks: NDArray[np.int64], share: Floats) -> Part:
+def _expected(sizes: Rows, checks: Rows | Floats, share: Floats) -> Part:
     """An audit in which each stratum shows the damaged buildings that are expected of it."""
     damaged, n = share * checks, float(sizes.sum())
     shown = float(damaged.sum())
     return Part(
         n, shown, n - float(checks.sum()) + shown, shown, 0, checks.astype(np.float64), damaged,
-        (sizes - checks).astype(np.float64), np.ones(len(sizes), np.bool_), int(checks.sum()), round(shown),
+        (sizes - checks).astype(np.float64), np.ones(len(sizes), np.bool_), round(float(checks.sum())), round(shown),
     )  # fmt: skip
 
 

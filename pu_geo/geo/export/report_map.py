@@ -1,20 +1,22 @@
 """The maps of a printed report: the scene in grey, with buildings colored by triage; of many, those that matter alone.
 
-Of an event of several sites there is a map for each.
+Of an event of several sites there is a map for each; of one large site, one of all, and one of each hot spot.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 import orjson
 import shapely
 from numpy.typing import NDArray
+from scipy.spatial import KDTree
 
 from pu_geo.geo.export.styles import STYLES
 from pu_geo.geo.ground import read_level
@@ -26,13 +28,21 @@ LONG_SIDE_PX = 1600
 MOST_FULL = 4  # maps of the full size; more of them share as many pixels, so that a report stays below some 6 MB
 MOST_OUTLINES = 12_000  # one building in 200 pixels; beyond it those that are not flagged are left out
 SMALLEST_MARK_PX = 7.0  # 0.8 mm in print
+SPOT_SIDE_PX = 740
+LARGE_M, MOST_SPOTS, FEWEST_OF_SPOT = (
+    1_200.0,
+    4,
+    0.02,
+)  # longer side; hot spots, and share of the marked that one has at least
+_SPOT_M = (400.0, 3_000.0)
+_MOST_TRIED = 2_000  # buildings that a hot spot is looked for around
 MARKED = ("confirmed", "flagged", "high_precision")
 _DRAWN_FIRST_TO_LAST = ("below", "not_assessed", "high_recall", "flagged", "high_precision", "confirmed")
 _SHIFT = 4  # cv2 draws with coordinates in sixteenths of a pixel
 _INK, _HATCH = (40, 40, 40), (110, 110, 110)
 _LIGHT, _DARK = {"below": "#FFFFFF", "high_recall": "#F0E442"}, {"below": "#9A9A9A", "high_recall": "#A08C00"}
 _WORDS = {
-    "high_recall": "Not flagged, but above the audit's threshold for high recall",
+    "high_recall": "Not flagged, but above the threshold for high recall",
     "not_assessed": "Not assessed: nothing is known",
 }
 _FARTHEST_PX = 20_000.0
@@ -51,15 +61,26 @@ class LegendRow:
     kind: str = "fill"
 
 
+class Spot(NamedTuple):
+    """A part of a site: its first column and row in the pixels of the project, and its size there."""
+
+    column: int
+    row: int
+    width: int
+    height: int
+
+
 @dataclass(frozen=True)
 class MapPicture:
-    """A map of the whole grid of a site, as square on the ground as on paper.
+    """A map of the whole grid of a site, or of a hot spot, as square on the ground as on paper.
 
     Attributes:
         data: the file, JPEG with a background, PNG without.
         width, height: pixels; the longer is 1,600, and less where there are more than four sites: 716 for 20 of them.
         m_per_px: meters on the ground.
         north_deg: where true north is at the center, degrees clockwise from up; NaN without a place on the Earth.
+        middle: longitude and latitude of its middle in degrees WGS 84; NaN without a place.
+        rows: int64, which buildings of the map have their middle in it.
         corners: (longitude, latitude) in degrees WGS 84: upper left, upper right, lower left, lower right; NaN where the
             site's CRS does not reach one of them; none without a place on the Earth.
     """
@@ -70,6 +91,8 @@ class MapPicture:
     height: int
     m_per_px: float
     north_deg: float
+    middle: tuple[float, float]
+    rows: NDArray[np.int64]
     corners: tuple[tuple[float, float], ...]
     legend: tuple[LegendRow, ...]
     has_scene: bool
@@ -77,9 +100,10 @@ class MapPicture:
 
 @dataclass(frozen=True)
 class _Frame:
-    """How pixels of the project become pixels of the map of a site."""
+    """How pixels of the project become pixels of the map of a site, or of a part of it."""
 
-    grid: Grid  # of the site
+    grid: Grid  # of the site or the part
+    part: Spot
     width: int
     height: int
     m_per_px: float
@@ -89,10 +113,54 @@ class _Frame:
         return np.array([self.width / self.grid.width, self.height / self.grid.height])
 
     def to_map(self, px: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray((px - (0, self.grid.row)) * self.scale)
+        return np.asarray((px - self.part[:2]) * self.scale)
 
 
-def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None, number: int = 0) -> MapPicture:
+def hot_spots(damage_map: DamageMap, grid: Grid) -> list[Spot]:
+    """Return the parts of a large site in which most buildings are confirmed or flagged, the fullest first.
+
+    Each is as wide as these need, at most a quarter of the site's longer side, 400 m to 3 km. None where the site is small,
+    or there are several.
+    """
+    a, _, _, _, e, _ = grid.transform
+    m_per_px, ends = np.array([abs(a) * grid.x_unit_m, abs(e) * grid.y_unit_m]), np.array([grid.width, grid.height])
+    longest_m, found = float((ends * m_per_px).max()), list[Spot]()
+    if grid.sites or longest_m < LARGE_M:
+        return found
+    is_marked = np.isin(np.array([str(value) for value in damage_map.columns["triage"]]), MARKED)
+    left = _middles(_in_px(damage_map, grid)[is_marked])
+    left = left[np.isfinite(left).all(axis=1)]
+    fewest = FEWEST_OF_SPOT * len(left)
+    size, least = (np.minimum(side_m / m_per_px, ends) for side_m in (np.clip(longest_m / 4, *_SPOT_M), _SPOT_M[0]))
+    while len(left) and len(found) < MOST_SPOTS:
+        some = left[:: len(left) // _MOST_TRIED + 1]
+        near = KDTree(left / size).query_ball_point(some / size, 0.5, p=np.inf, return_length=True)
+        inside = left[(np.abs(left - some[near.argmax()]) <= size / 2).all(axis=1)]
+        if len(inside) < fewest:
+            break
+        low, high = inside.min(axis=0), inside.max(axis=0)
+        span = np.maximum(high - low + 0.1 * size, least)
+        span = np.ceil(np.minimum(np.maximum(span, 0.6 * (span * m_per_px).max() / m_per_px), ends))
+        first = np.clip(np.round((low + high - span) / 2), 0, ends - span)
+        found.append(Spot(*map(int, (*first, *span))))
+        left = left[~((left >= first) & (left <= first + span)).all(axis=1)]
+    return found
+
+
+def _in_px(damage_map: DamageMap, grid: Grid) -> NDArray[np.object_]:
+    return in_px(np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object))), grid)
+
+
+def _middles(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
+    """Return the middles of shapes in pixels, float64 [n, 2]; NaN for those that have none."""
+    middles = shapely.centroid(shapes)
+    return np.column_stack([shapely.get_x(middles), shapely.get_y(middles)])
+
+
+def draw_map(
+    damage_map: DamageMap, grid: Grid, background: Path | None, number: int = 0, *, spot: Spot | None = None,
+    spots: Sequence[Spot] = (),
+) -> MapPicture:  # fmt: skip
     """Draw the map of a site for a report; of the only site there is, it is the map of the project.
 
     Args:
@@ -101,22 +169,40 @@ def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None, number:
         grid: of the project.
         background: folder of a tile pyramid of this grid, see `raster.quicklooks`; plain white where there is none.
         number: of the site in `grid.parts`.
+        spot: the part of it that is drawn; all of it if None.
+        spots: parts whose borders are drawn, with their numbers.
 
     Raises:
         ValueError: if the pyramid belongs to a grid of another size.
     """
     site = grid.parts[number]
     frame = _frame(site, round(LONG_SIDE_PX * min(1.0, MOST_FULL / len(grid.parts)) ** 0.5))
+    if spot is not None:
+        a, b, c, d, e, f = site.transform
+        moved = (a, b, c + a * spot.column, d, e, f + e * (spot.row - site.row))
+        part = replace(site, transform=moved, width=spot.width, height=spot.height)
+        frame = replace(_frame(part, SPOT_SIDE_PX), part=spot)
     scene = None if background is None else _grey_scene(background, grid, frame)
     picture = np.full((frame.height, frame.width, 3), 255, np.uint8) if scene is None else scene
     triage = np.array([str(value) for value in damage_map.columns["triage"]], dtype=object)
-    shapes = in_px(np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object))), grid)
+    shapes = _in_px(damage_map, grid)
     of = damage_map.columns.get("site", [site.name] * len(triage))
-    here = [row for row, name in enumerate(of) if name == site.name]
+    here = np.array([row for row, name in enumerate(of) if name == site.name], np.int64)
+    if spot is not None:
+        x, y = (frame.to_map(_middles(shapes))).T
+        here = here[(x >= 0) & (y >= 0) & (x <= frame.width) & (y <= frame.height)]
     legend = _draw_buildings(picture, shapes[here], triage[here], frame, _DARK if scene is None else _LIGHT)
+    for k, one in enumerate(spots, 1):
+        _draw_border(picture, frame, one, str(k))
     data, media_type = _encode(picture, is_photo=scene is not None)
-    where = (_north_deg(frame), _corners(site)) if grid.has_place else (math.nan, ())
-    return MapPicture(data, media_type, frame.width, frame.height, frame.m_per_px, *where, legend, scene is not None)
+    north_deg, middle, corners = math.nan, (math.nan, math.nan), tuple[tuple[float, float], ...]()
+    if grid.has_place:
+        lon, lat = systems.to_lonlat(systems.middle_of(frame.grid), frame.grid.crs)[0].tolist()
+        north_deg, middle, corners = _north_deg(frame), (lon, lat), _corners(frame.grid)
+    size = frame.width, frame.height
+    return MapPicture(
+        data, media_type, *size, frame.m_per_px, north_deg, middle, here, corners, legend, scene is not None
+    )  # fmt: skip
 
 
 def middles(grid: Grid) -> NDArray[np.float64]:
@@ -130,7 +216,8 @@ def _frame(grid: Grid, long_side_px: int) -> _Frame:
     a, _, _, _, e, _ = grid.transform
     width_m, height_m = grid.width * abs(a) * grid.x_unit_m, grid.height * abs(e) * grid.y_unit_m
     m_per_px = max(width_m, height_m) / long_side_px
-    return _Frame(grid, max(1, round(width_m / m_per_px)), max(1, round(height_m / m_per_px)), m_per_px)
+    part = Spot(0, grid.row, grid.width, grid.height)
+    return _Frame(grid, part, max(1, round(width_m / m_per_px)), max(1, round(height_m / m_per_px)), m_per_px)
 
 
 def _encode(picture: Picture, *, is_photo: bool) -> tuple[bytes, str]:
@@ -226,6 +313,17 @@ def _draw_group(
             cv2.polylines(picture, rings, True, edge, 2 if kind == "heavy" and not is_small else 1, cv2.LINE_AA, _SHIFT)
 
 
+def _draw_border(picture: Picture, frame: _Frame, spot: Spot, name: str) -> None:
+    """Draw where a part of a site lies, and its number."""
+    ends = frame.to_map(np.array([spot[:2], np.add(spot[:2], spot[2:])]))
+    first, last = np.round(ends).astype(int).tolist()
+    cv2.rectangle(picture, first, last, _INK, 4)
+    cv2.rectangle(picture, first, (first[0] + 60, first[1] + 70), _INK, cv2.FILLED)
+    cv2.putText(
+        picture, name, (first[0] + 12, first[1] + 55), cv2.FONT_HERSHEY_SIMPLEX, 1.9, (255, 255, 255), 5, cv2.LINE_AA
+    )
+
+
 def _bgr(color: str) -> tuple[int, int, int]:
     red, green, blue = bytes.fromhex(color[1:])
     return blue, green, red
@@ -248,15 +346,18 @@ def _grey_scene(folder: Path, grid: Grid, frame: _Frame) -> Picture | None:
     """
     if not (folder / "pyramid.json").is_file():
         return None
-    pyramid, site = orjson.loads((folder / "pyramid.json").read_bytes()), frame.grid
+    pyramid, part = orjson.loads((folder / "pyramid.json").read_bytes()), frame.part
     if (pyramid["width"], pyramid["height"]) != (grid.width, grid.height):
         raise ValueError(
             f"the pyramid is of {pyramid['width']} x {pyramid['height']} pixels, the grid of {grid.width} x {grid.height}."
         )
     zoom = next((z for z, px in enumerate(pyramid["resolutions"]) if px * frame.scale.max() <= 1), pyramid["max_zoom"])
     px = pyramid["resolutions"][zoom]
-    first = round(site.row / px)
-    colors, holds = read_level(folder / str(zoom), 0, first, math.ceil(site.width / px), math.ceil(site.height / px))
+    start, size_px = (
+        (round(part.column / px), round(part.row / px)),
+        (math.ceil(part.width / px), math.ceil(part.height / px)),
+    )
+    colors, holds = read_level(folder / str(zoom), *start, *size_px)
     grey, is_empty = np.asarray(cv2.cvtColor(colors, cv2.COLOR_RGB2GRAY), np.uint8), ~holds
     size = np.round(np.array(grey.shape[::-1]) * px * frame.scale).astype(int).tolist()
     if not is_empty.all():

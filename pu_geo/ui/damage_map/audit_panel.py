@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from pu_geo.ui.components import figures
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.damage_map.threshold_panel import share_words
 
+FIRST = 60  # checks that are offered first; more of the same order can be added
 _COLORS = {"precision": figures.BLUE, "recall": figures.RED}
 
 
@@ -27,7 +29,7 @@ def draw(run_id: str, shown: DamageMap) -> None:
     """Draw all about the accuracy assessment of a run's map; "use" buttons store another threshold."""
     found, layout = shown.audit, shown.layout
     if found is None:
-        _invite(layout, run_id)
+        _invite(layout, run_id, shown)
         return
     _status(layout, found)
     _figures(run_id, shown)
@@ -36,30 +38,36 @@ def draw(run_id: str, shown: DamageMap) -> None:
         curve, wish = st.columns([3, 2], gap="medium")
         with curve:
             figures.draw(_figure(found, shown.limit.value), "audit", texts.CURVE_ALT)
-        with wish:
-            _wish(layout, run_id, found)
+        if best := _best(found):
+            with wish:
+                _wish(layout, run_id, found, best)
     _notes(found)
 
 
 def _figures(run_id: str, shown: DamageMap) -> None:
     """Draw the number damaged, precision and recall, each with its interval and basis."""
-    total, precision, recall = st.columns(3, gap="medium")
     damaged, here = auditing.how_many(shown.layout), shown.at
+    shares = [] if here is None else [
+        (texts.PRECISION_AT, texts.PRECISION_HELP, here.precision), (texts.RECALL_AT, texts.RECALL_HELP, here.recall),
+    ]  # fmt: skip
+    known = [one for one in shares if one[2].is_enough]
+    total, *columns = st.columns(1 + len(known), gap="medium")
     figure = damaged.total
     value = texts.NOT_ENOUGH
     if figure.value is not None and figure.low is not None and figure.high is not None:
         value = texts.NUMBER.format(value=figure.value, low=figure.low, high=figure.high)
     total.metric(texts.DAMAGED, value, border=True)
     total.caption(frame.plain(auditing.without_headline(damaged.words_beside(run_id))))
-    if here is None:
-        return
-    both = (
-        (precision, texts.PRECISION_AT, texts.PRECISION_HELP, here.precision),
-        (recall, texts.RECALL_AT, texts.RECALL_HELP, here.recall),
-    )
-    for column, title, help_words, share in both:
+    for column, (title, help_words, share) in zip(columns, known, strict=True):
         column.metric(title, share_words(share), border=True, help=help_words)
-        column.caption(frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)))
+        column.caption(frame.plain(share.words))
+    for title, _, share in shares:
+        if not share.is_enough and shown.audit is not None:
+            n, why = (
+                wording.plural(shown.audit.done.n_counted, "check"),
+                frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)),
+            )
+            st.caption(texts.CANNOT_TELL.format(title=title, n=n, why=why))
     if sites := auditing.by_site(shown.layout, run_id, shown.limit.value):
         with st.expander(texts.BY_SITE):
             st.markdown("\n".join(f"- {frame.plain(one['words'])}" for one in sites))
@@ -75,7 +83,7 @@ def _offer(run_id: str, shown: DamageMap) -> None:
         st.button(texts.TAKE.format(n=offer.n_flagged, now=offer.n_now), key="audit-take", on_click=take)
 
 
-def _invite(layout: Layout, run_id: str) -> None:
+def _invite(layout: Layout, run_id: str, shown: DamageMap) -> None:
     st.markdown(texts.NO_AUDIT)
     frame.caption(auditing.how_many(layout).words_beside(run_id))  # perhaps by the audit of another run
     with frame.show_errors():
@@ -83,7 +91,11 @@ def _invite(layout: Layout, run_id: str) -> None:
         if not usual.n:
             st.caption(usual.words)
             return
-        n = st.number_input(texts.CHECKS, 1, None, usual.n, 10, width=200, key=f"audit-size-{run_id}")
+        rows = auditing.offers(layout, run_id, shown.limit.value)
+        table = [texts.BUYS, ["---", *["---:"] * (len(texts.BUYS) - 1)], *rows]
+        st.caption(texts.BUYS_WORDS)
+        st.markdown("\n".join(f"| {' | '.join(row)} |" for row in table))
+        n = st.number_input(texts.CHECKS, 1, None, min(usual.n, FIRST), 10, width=200, key=f"audit-size-{run_id}")
         plan = (
             usual if n == usual.n else auditing.plan(layout, run_id, int(n))
         )  # at least the fewest that give an estimate, and no more than there are
@@ -117,10 +129,18 @@ def _status(layout: Layout, found: AuditView) -> None:
         frame.caption(found.done.words)
 
 
-def _wish(layout: Layout, run_id: str, found: AuditView) -> None:
+def _best(found: AuditView) -> dict[str, int]:
+    """Return up to which share, in steps of 5 %, precision and recall can be asked for; only what checks can tell."""
+    values = {name: [getattr(row, name).value or 0.0 for row in found.rows] for name in texts.PRECISION_OR_RECALL}
+    best = {name: int(max(shares) * 20) * 5 for name, shares in values.items() if found.done.n_damaged}
+    return {name: percent for name, percent in best.items() if percent > 5}
+
+
+def _wish(layout: Layout, run_id: str, found: AuditView, best: Mapping[str, int]) -> None:
     """Offer the threshold that reaches a wanted precision or recall."""
-    what = st.radio(texts.WISH, texts.PRECISION_OR_RECALL, horizontal=True, key="wish-kind")
-    wish = st.slider(texts.AT_LEAST.format(what=what), 0.05, 1.0, 0.8, 0.05, key="wish-value", format="percent")
+    what = st.radio(texts.WISH, list(best), horizontal=True, key="wish-kind")
+    most = best[what]
+    wish = st.slider(texts.AT_LEAST.format(what=what), 5, most, min(80, most), 5, key=f"wish-{what}", format="%d %%") / 100
     choice = auditing.choose(found, precision=wish) if what == "precision" else auditing.choose(found, recall=wish)
     frame.caption(choice.words)
     for value, words in ((choice.assured, texts.ASSURED), (choice.estimated, texts.ESTIMATED)):
