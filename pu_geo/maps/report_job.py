@@ -16,7 +16,7 @@ from pu_geo.analysis import place
 from pu_geo.assessment.auditing import NOT_KNOWN, without_headline
 from pu_geo.files import write_export
 from pu_geo.geo.export.codebook import SHORT, types_of
-from pu_geo.geo.export.report_map import LONG_SIDE_PX, MARKED, MapPicture, Spot, draw_map, hot_spots, middles, round_length
+from pu_geo.geo.export.report_map import MARKED, MapPicture, Spot, draw_map, hot_spots, middles, round_length
 from pu_geo.maps.damage_map import SITE_COLUMNS, count
 from pu_geo.methods.catalog import METHODS
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Facts, Grid, Units
@@ -106,7 +106,6 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
         coordinates=_coordinates,
         length=_length,
         round_length=round_length,
-        full_px=LONG_SIDE_PX,
     )
     write_export(out, [page.encode("utf-8")])
     return out

@@ -186,7 +186,7 @@ def test_without_checks_there_is_no_number_beside_the_confirmed(mapped: Layout) 
     assert (told.basis, told.confirmed, told.n, told.n_not_covered) == ("none", 15, N - 2, 0)
     assert (told.total.value, told.total.low, told.total.high) == (None, None, None)
     assert told.words.startswith(
-        "15 buildings are confirmed damaged. How many there are in all is not known before an audit."
+        "15 buildings are confirmed damaged. How many there are in all is not known before an accuracy assessment."
     )
     nothing = dict.fromkeys(("n", "x", "estimate", "low", "high", "run_id", "audit_state"))
     assert told.as_mapping() == {
@@ -222,7 +222,10 @@ def test_an_audit_just_begun_does_not_take_the_estimate_away_and_its_run_is_name
     assert after.words_beside(RUN) == after.words
     run_names.rename(mapped, RUN, "first look")
     after = auditing.how_many(mapped)
-    assert after.words_beside("ranker-9") == f"{after.words} By the audit of first look, another run than this one."
+    assert (
+        after.words_beside("ranker-9")
+        == f"{after.words} By the accuracy assessment of first look, another run than this one."
+    )
     assert "50 of 50 random checks are open" in after.words
 
 
@@ -270,5 +273,5 @@ def test_a_better_interval_takes_more_checks_and_an_impossible_number_is_refused
     assert "in about 20 minutes at 10 seconds each; the least is 30." in many.words
     assert int(few.words.split("±")[1].split(",")[0]) > int(many.words.split("±")[1].split(",")[0])
     for n in (0, 25, N + 1):
-        with pytest.raises(PuGeoError, match=f"An audit of {n} checks"):
+        with pytest.raises(PuGeoError, match=f"An accuracy assessment of {n} checks"):
             random_audits.begin_audit(mapped, RUN, n, "ann")

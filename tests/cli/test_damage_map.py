@@ -33,7 +33,7 @@ def test_chosen_run_and_threshold_are_exported_published_audited(mapped: Layout,
     chosen = {"run_id": RUN, "threshold": 0.3, "threshold_origin": "person", "audit_id": "not audited"}
     found = run.json("choose", mapped.folder, "--run", RUN, "--threshold", "0.3")
     assert found == {"method": "ranker", "why": "person", **chosen}
-    which = f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), not audited."
+    which = f"Run {RUN} (Instant ranker), threshold 0.3 (chosen by a person), no accuracy assessment."
     newer = "Run ranker-2 is newer and not shown; `pu-geo choose event.pugeo --run latest` makes it the map."
     assert run.text("choose", mapped.folder) == f"{which} It is chosen by a person.\n{newer}\n"
     assert which in run.text("export", mapped.folder, "--out", tmp_path / "map.csv", "--format", "csv")
@@ -43,11 +43,11 @@ def test_chosen_run_and_threshold_are_exported_published_audited(mapped: Layout,
     published = mapped.exports / "v1"
     with (published / "damage_map.csv").open(encoding="utf-8-sig") as stream:
         assert {(row["run_id"], row["threshold"]) for row in csv.DictReader(stream)} == {(RUN, "0.3")}
-    assert "flagged from 0.3 on (chosen by a person; not audited)" in (published / "report.html").read_text()
+    assert "flagged from 0.3 on (chosen by a person; no accuracy assessment)" in (published / "report.html").read_text()
     version = json.loads((published / "version.json").read_text())
     assert (version["threshold_origin"], version["audit_id"]) == ("person", "not audited")
     check = answer_audit(mapped, 30)
-    assert f"threshold 0.3 (chosen by a person), audit {check.id}." in run.text("audit", mapped.folder)
+    assert f"threshold 0.3 (chosen by a person), accuracy assessment {check.id}." in run.text("audit", mapped.folder)
     assert run.json("choose", mapped.folder, "--run", "auto")["why"] == "published"
 
 
@@ -58,7 +58,10 @@ def test_the_top_k_are_chosen_exported_and_published(mapped: Layout, tmp_path: P
     assert run.json("export", mapped.folder, *out)["flagged"] == 30
     assert run.json("export", mapped.folder, "--top", "12", *out)["flagged"] == 12
     assert run.json("publish", mapped.folder, "--formats", "csv", "--top", "7")["threshold_origin"] == "top:7"
-    assert "(top 7 buildings: chosen by a person; not audited)" in (mapped.exports / "v1" / "report.html").read_text()
+    assert (
+        "(top 7 buildings: chosen by a person; no accuracy assessment)"
+        in (mapped.exports / "v1" / "report.html").read_text()
+    )
     assert "both asked for" in run.refused("choose", mapped.folder, "--top", "7", "--threshold", "0.5")
     assert "top 4000 buildings" in run.refused("export", mapped.folder, "--top", "4000", *out)
 

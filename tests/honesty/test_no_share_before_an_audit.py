@@ -114,8 +114,8 @@ def test_no_page_names_one_and_the_map_says_how_many_it_starts_from(town: Layout
     app = show_tab(town, TAB_AUDIT)
     told = plain(app)
     assert ": a starting point, not an estimate." in told
-    assert "How many there are in all is not known before an audit" in told
-    assert "how many are is not known before an audit" in told
+    assert "How many there are in all is not known before an accuracy assessment" in told
+    assert "how many are is not known before an accuracy assessment" in told
     assert "% in all" not in told
 
 
@@ -140,7 +140,7 @@ def test_an_audit_is_planned_by_a_number_and_drawn_without_it(tmp_path: Path, mo
     layout = mapped_project(tmp_path)
     say_all(layout, range(2, 30))
     planned = auditing.plan(layout, RUN)
-    assert "Planned as if 1 in 20 were damaged; how many are is not known before an audit." in planned.words
+    assert "Planned as if 1 in 20 were damaged; how many are is not known before an accuracy assessment." in planned.words
     monkeypatch.setattr(estimates, "elkan_noto_of_margins", lambda *_: 0.9)
     assert auditing.plan(layout, RUN) == planned
     drawn = []

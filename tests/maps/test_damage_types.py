@@ -266,6 +266,6 @@ def test_a_federations_run_gives_types_that_nobody_here_named_to_those_that_rank
     assert min(one.n_by_score for one in found.types) > 0
     assert "more like this type than like any other" in found.types[0].words
     assert (
-        "0 damaged buildings outside audits are known to have it, fewer than the 10 that it takes to judge"
+        "0 damaged buildings outside random checks are known to have it, fewer than the 10 that it takes to judge"
         in found.types[0].words
     )

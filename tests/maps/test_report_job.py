@@ -76,14 +76,14 @@ def test_nothing_in_the_file_can_be_fetched_or_run_and_no_text_becomes_a_tag(tmp
 
 def test_without_an_audit_no_number_of_damaged_buildings_stands_as_a_fact(tmp_path: Path) -> None:
     seen = report(tmp_path).seen
-    assert "How many buildings are damaged is not known before an audit." in seen
+    assert "How many buildings are damaged is not known before an accuracy assessment." in seen
     assert seen.index("a rank, not a probability") < seen.index("confirmed damaged by a person")  # in the headline
     assert "not enough to estimate" in seen
     for absent in ("4,321", "4321", "95 % interval", "Areas"):
         assert absent not in seen
-    assert "Audit None was made of this run's map." in seen
+    assert "Accuracy assessment None was made of this run's map." in seen
     # of 80: 10 confirmed, 20 flagged, 40 below, 10 not assessed; what people confirmed is counted once
-    expected = "10 confirmed damaged by a person 20 flagged by score, not looked at 40 not flagged: no proof of an intact"
+    expected = "10 confirmed damaged by a person 20 flagged by score, to look at: no count of damage 40 not flagged: no proof of an intact"
     assert f"{expected} building 10 not assessed (12 %): nothing is known" in seen
     assert "0 confirmed" in report(tmp_path, made_up_map(0)).seen, "an empty map can be printed"
     assert "License of this map: none stated" in seen
@@ -104,7 +104,7 @@ def test_an_audit_gives_the_number_with_its_interval_or_words_where_checks_are_t
     assert "How many buildings are damaged is not known." in seen
     assert "About" not in seen
     assert seen.count("not enough: 3 checks; 10 are needed.") == 3
-    assert "each audited building was read by one person" in seen
+    assert "each building was read by one person" in seen
 
 
 def rows_of(tmp_path: Path, areas: Sequence[Mapping[str, Any]]) -> list[list[str]]:

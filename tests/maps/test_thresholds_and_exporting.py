@@ -104,8 +104,11 @@ def test_areas_are_read_by_a_job_and_a_map_is_named_in_words(
     add_run(mapped, "ranker-2", like=RUN, scores=scores_of(mapped), created_at="2026-02-01T00:00:00.000Z")
     assert "ranker-2 is newer" in thresholds.newer_words(mapped, RUN)[0]
     facts = {"run_id": RUN, "threshold": 0.5, "method": "ncpu", "threshold_origin": "person", "audit_id": "check-1"}
-    assert thresholds.which_words(facts) == "Run ranker-1 (NcPU), threshold 0.5 (chosen by a person), audit check-1."
-    assert thresholds.which_words({**facts, "audit_id": "not audited"}).endswith(", not audited.")
+    assert (
+        thresholds.which_words(facts)
+        == "Run ranker-1 (NcPU), threshold 0.5 (chosen by a person), accuracy assessment check-1."
+    )
+    assert thresholds.which_words({**facts, "audit_id": "not audited"}).endswith(", no accuracy assessment.")
 
 
 def write(layout: Layout, threshold: float = 0.5) -> None:
@@ -122,7 +125,7 @@ def test_the_map_shown_is_what_the_version_then_says(mapped: Layout) -> None:
     assert exporting.states_of(mapped, "v1") == exporting.states_now(shown)
     assert exporting.since_last(shown) == []
     (version,) = exporting.all_versions(mapped)
-    assert (version["confirmed"], version["flagged"] - version["confirmed"], version["not_assessed"]) == tuple(
+    assert (version["confirmed"], version["flagged"], version["not_assessed"]) == tuple(
         shown.n[kind] for kind in ("confirmed", "flagged", "not_assessed")
     )
     assert version["audit_id"] == "not audited"
@@ -160,7 +163,7 @@ def test_what_the_map_cannot_say_follows_from_the_data(mapped: Layout) -> None:
     told = " ".join(damage_map.of_run(mapped, RUN, 0.5).cannot_say)
     no_number = "no number of damaged buildings is estimated"
     for words in (
-        "Preliminary, not field-validated.", "Without an audit", no_number, "2 of 400 buildings", "5 damaged buildings only",
+        "Preliminary, not field-validated.", "Without an accuracy assessment", no_number, "2 of 400 buildings", "5 damaged buildings only",
         "There is no picture from before the event", "The date of the pictures after the event is not known.",
     ):  # fmt: skip
         assert words in told
@@ -180,10 +183,10 @@ def test_what_the_map_cannot_say_follows_from_the_data(mapped: Layout) -> None:
     chosen.choose_threshold(mapped, RUN, 0.6, f"audit:{check.id}")
     found = damage_map.of_run(mapped, RUN)
     assert "200 random checks count, precision " in found.audit_words
-    assert not [gap for gap in found.cannot_say if "Without an audit" in gap]
+    assert not [gap for gap in found.cannot_say if "Without an accuracy assessment" in gap]
     add_run(mapped, "ranker-2", like=RUN, warnings=("Loss is odd.",))
     told = " ".join(damage_map.of_run(mapped, "ranker-2", 0.5).cannot_say)
-    assert "Without an audit" in told
+    assert "Without an accuracy assessment" in told
     assert "The method warns: Loss is odd." in told
     assert no_number not in told, "other checks estimate it"
 

@@ -25,10 +25,10 @@ from pu_geo.geo.vector.sites import in_px
 from pu_geo.records import DamageMap, Grid
 
 LONG_SIDE_PX = 1600
-MOST_FULL = 4  # maps of the full size; more of them share as many pixels, so that a report stays below some 6 MB
+MOST_FULL = 4  # so many maps of the full size have as many pixels as all sites together: a report stays below some 6 MB
 MOST_OUTLINES = 12_000  # one building in 200 pixels; beyond it those that are not flagged are left out
 SMALLEST_MARK_PX = 7.0  # 0.8 mm in print
-SPOT_SIDE_PX = 740
+SIDE_PX = 740  # of a site among several, and of a hot spot
 LARGE_M, MOST_SPOTS, FEWEST_OF_SPOT = (
     1_200.0,
     4,
@@ -76,7 +76,7 @@ class MapPicture:
 
     Attributes:
         data: the file, JPEG with a background, PNG without.
-        width, height: pixels; the longer is 1,600, and less where there are more than four sites: 716 for 20 of them.
+        width, height: pixels; the longer is 1,600; 740 of a hot spot and of one of several sites, 716 of one of 20.
         m_per_px: meters on the ground.
         north_deg: where true north is at the center, degrees clockwise from up; NaN without a place on the Earth.
         middle: longitude and latitude of its middle in degrees WGS 84; NaN without a place.
@@ -176,12 +176,13 @@ def draw_map(
         ValueError: if the pyramid belongs to a grid of another size.
     """
     site = grid.parts[number]
-    frame = _frame(site, round(LONG_SIDE_PX * min(1.0, MOST_FULL / len(grid.parts)) ** 0.5))
+    longest = LONG_SIDE_PX if not grid.sites else min(SIDE_PX, LONG_SIDE_PX * (MOST_FULL / len(grid.parts)) ** 0.5)
+    frame = _frame(site, round(longest))
     if spot is not None:
         a, b, c, d, e, f = site.transform
         moved = (a, b, c + a * spot.column, d, e, f + e * (spot.row - site.row))
         part = replace(site, transform=moved, width=spot.width, height=spot.height)
-        frame = replace(_frame(part, SPOT_SIDE_PX), part=spot)
+        frame = replace(_frame(part, SIDE_PX), part=spot)
     scene = None if background is None else _grey_scene(background, grid, frame)
     picture = np.full((frame.height, frame.width, 3), 255, np.uint8) if scene is None else scene
     triage = np.array([str(value) for value in damage_map.columns["triage"]], dtype=object)
