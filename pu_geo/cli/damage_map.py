@@ -100,10 +100,7 @@ def audit(
     action: Annotated[Literal["begin", "status"], typer.Argument()] = "status",
     *,
     run: RunId = "chosen",
-    checks: Annotated[
-        int | None,
-        typer.Option(min=1, help="random checks, at least 30 (default: enough for about +-30 % if 1 in 20 are damaged)"),
-    ] = None,
+    checks: Annotated[int | None, typer.Option(min=1, help="random checks, at least 30 (default: 60)")] = None,
     threshold: Annotated[
         float | None,
         typer.Option(help="where precision and recall are judged (default: the one chosen for the run, else its own)"),

@@ -15,8 +15,8 @@ from pu_geo import wording
 from pu_geo.analysis import place
 from pu_geo.assessment.auditing import NOT_KNOWN, without_headline
 from pu_geo.files import write_export
-from pu_geo.geo.export.codebook import SHORT, types_of
-from pu_geo.geo.export.report_map import MARKED, MapPicture, Spot, draw_map, hot_spots, middles, round_length
+from pu_geo.geo.export.codebook import types_of
+from pu_geo.geo.export.report_map import MARKED, MapPicture, draw_map, hot_spots, middles, round_length
 from pu_geo.maps.damage_map import SITE_COLUMNS, count
 from pu_geo.methods.catalog import METHODS
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Facts, Grid, Units
@@ -41,11 +41,6 @@ _OUTLINES = {
 _CURVES = (("precision", "#0072B2", "none"), ("recall", "#D55E00", "7 4"))
 _ANSWERS = ("damaged", "no_visible_damage", "not_assessable")
 _OF_SITES = "In the order of their numbers. The estimate on page one is of all sites together."
-_HOW = (
-    "People marked damaged {several} in the pictures. A model learned from these answers and gave every other {one} a "
-    "score; the {several} with the highest scores are flagged, for people to look at."
-)
-_LOCATOR = 40.0  # longer side of the small map that shows where a picture lies
 _USUAL = "Preliminary, not field-validated."
 
 
@@ -67,19 +62,19 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
         ValueError: if the pyramid belongs to another grid.
     """
     facts: Facts = damage_map.metadata
-    units, triage = damage_map.units, count(damage_map.columns["triage"])
+    columns, units, triage = damage_map.columns, damage_map.units, count(damage_map.columns["triage"])
     estimate, sites = facts["estimate"], facts.get("sites", ())
     title, spots = plain(facts["title"], 110), hot_spots(damage_map, grid)
-    whole = [draw_map(damage_map, grid, background, k, spots=spots) for k in range(len(grid.parts))]
-    details = whole if sites else [draw_map(damage_map, grid, background, spot=spot) for spot in spots]
-    names = [one["name"] for one in sites] or [f"Hot spot {k}" for k in range(1, len(spots) + 1)]
+    whole = [draw_map(damage_map, grid, background, k) for k in range(len(grid.parts))]
+    details = whole if sites else [draw_map(damage_map, grid, background, 0, spot) for spot in spots]
+    names = [f"{k}. {site['name']}" for k, site in enumerate(sites, 1)] or [f"Hot spot {k}" for k, _ in enumerate(spots, 1)]
     page = render(
         "report.html",
         title=title,
         footer=f"{_USUAL} {facts['product_version']} \u00b7 run {plain(facts['run_id'], 48)} \u00b7 {plain(title, 70)}",
         sections=[
             Section("What this map can't say", [plain(one, 230) for one in facts["cannot_say"]]),
-            *_sites(facts),
+            *[Section("Sites", [_OF_SITES], [list(one.values()) for one in sites], [*SITE_COLUMNS.values()])] * bool(sites),
             _audit(facts["audit"], units),
             *_types(damage_map),
             *area_section(areas, units),
@@ -94,14 +89,17 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
         n=len(damage_map.building_ids),
         triage=triage,
         n_flagged=sum(triage[value] for value in MARKED if value != "confirmed"),
-        about=_about(damage_map, whole, len(sites)),
+        before=_pictures(columns, "pre"),
+        after=_pictures(columns, "post"),
+        gsd_m=None if sites else _first(columns, "post_gsd_m"),
+        scored_at=_first(columns, "run_at"),
+        answered_at=max(count(columns["labelled_at"]), default=""),
+        where=_place(damage_map, whole[0], range(len(damage_map.building_ids))),
         places=middles(grid).tolist() if sites else [],
         maps=[] if sites else whole,
-        details=[
-            (f"{k}. {name}" if sites else name, one, _place(damage_map, one))
-            for k, (name, one) in enumerate(zip(names, details, strict=True), 1)
-        ],
-        boxes=_locator(grid, spots),
+        details=[(name, one, _place(damage_map, one, one.rows)) for name, one in zip(names, details, strict=True)],
+        spots=spots,
+        grid=grid,
         no_place=_NO_PLACE,
         coordinates=_coordinates,
         length=_length,
@@ -116,58 +114,17 @@ def _first(columns: Mapping[str, Sequence[object]], name: str) -> object:
     return next((value for value in columns.get(name, ()) if value is not None), None)
 
 
-def _about(damage_map: DamageMap, whole: Sequence[MapPicture], n_sites: int) -> list[tuple[str, str]]:
-    """Return what a reader who knows nothing of the map needs first: what, where, when, by which pictures, and how."""
-    facts, columns, units = damage_map.metadata, damage_map.columns, damage_map.units
-    one, gsd_m, where = whole[0], _first(columns, "post_gsd_m"), _NO_PLACE
-    sides = [f"{side * one.m_per_px / 1000:.2g}" for side in (one.width, one.height)]
-    if n_sites:
-        where = f"{wording.plural(n_sites, 'site')}, each on a map below"
-    elif one.corners:
-        where = f"{' by '.join(sides)} km around {_coordinates(*one.middle)}"
-    days = {
-        "scores of": _first(columns, "run_at"),
-        "last answer of a person": max(count(columns["labelled_at"]), default=""),
-    }
-    at = f", {gsd_m:.2g} m per pixel" if isinstance(gsd_m, float) and not n_sites else ""
-    rows = {
-        "What": f"Damage to {len(damage_map.building_ids):,} {units.full}, version {plain(facts['product_version'], 20)}",
-        "Where": "; ".join(filter(None, (where, _area_names(columns, range(len(damage_map.building_ids)))))),
-        "Pictures after the event": f"{_pictures(columns, 'post')}{at}",
-        "Pictures before the event": "not used" if facts["bands_why"] else _pictures(columns, "pre"),
-        "Made": ", ".join(f"{what} {str(day)[:10]}" for what, day in days.items() if day),
-        "How": _HOW.format(one=units.one, several=units.several) if facts["run_id"] else "",
-    }
-    return [row for row in rows.items() if row[1]]
-
-
 def _pictures(columns: Mapping[str, Sequence[object]], role: str) -> str:
     names, dates = (list(count(columns.get(f"{role}_{name}", ()))) for name in ("image_id", "date"))
     return f"{wording.plural(len(names), 'scene')}, {wording.listed(sorted(dates)) or 'date not known'}" if names else "none"
 
 
-def _area_names(columns: Mapping[str, Sequence[object]], rows: Iterable[int]) -> str:
-    """Return the areas that most of some buildings lie in; "" where no areas with names were added."""
-    held = columns.get("adm2_name")
-    return wording.listed([name for name, _ in count(held[row] for row in rows).most_common()], 3) if held else ""
-
-
-def _place(damage_map: DamageMap, one: MapPicture) -> str:
-    where = f"Middle {_coordinates(*one.middle)}" if one.corners else ""
-    return "; ".join(filter(None, (where, _area_names(damage_map.columns, one.rows))))
-
-
-def _locator(grid: Grid, spots: Sequence[Spot]) -> list[tuple[float, float, float, float]]:
-    """Return where each site or hot spot lies on a small map, after the frame of that map: left, top, width and height."""
-    if grid.sites:
-        lon, lat = middles(grid).T
-        x, y = (lon - lon.min()) * np.cos(np.radians(lat.mean())), lat.max() - lat
-        scale = (_LOCATOR - 3) / max(float(x.max()), float(y.max()), 1e-9)
-        dots = [(left, top, 3.0, 3.0) for left, top in np.nan_to_num(np.column_stack([x, y]) * scale).tolist()]
-        return [(0, 0, float(x.max()) * scale + 3, float(y.max()) * scale + 3), *dots]
-    unit = np.array([grid.x_unit_m * abs(grid.transform[0]), grid.y_unit_m * abs(grid.transform[4])] * 2)
-    scale = unit * _LOCATOR / (unit[:2] * (grid.width, grid.height)).max()
-    return [tuple((np.array(one) * scale).tolist()) for one in [(0, 0, grid.width, grid.height), *spots]]
+def _place(damage_map: DamageMap, one: MapPicture, rows: Iterable[int]) -> str:
+    """Return where the middle of a map lies, and in which areas most of its buildings."""
+    named = damage_map.columns.get("adm2_name")
+    areas = wording.listed([*count(named[row] for row in rows)], 3) if named else ""
+    middle = f"around {_coordinates(*np.mean(one.corners, axis=0).tolist())}" if one.corners else ""
+    return f"{middle}; {areas}".strip("; ")
 
 
 def _coordinates(lon: float, lat: float) -> str:
@@ -211,7 +168,9 @@ def _audit(audit: Facts | None, units: Units) -> Section:
         "In parentheses: 95 % intervals. What people confirmed is no flag: it is not in precision, and counts as found in "
         "recall."
     )
-    return Section("Accuracy assessment", [note], rows, picture=picture(audit))
+    return Section(
+        "Accuracy assessment", [note, *(one["words"] for one in audit.get("sites", ()))], rows, picture=picture(audit)
+    )
 
 
 def picture(audit: Facts) -> Picture | None:
@@ -325,19 +284,6 @@ def _method(damage_map: DamageMap) -> Section:
     return Section("Method", table=[row for row in rows.items() if row[1]])
 
 
-def _sites(facts: Facts) -> list[Section]:
-    """Return what the map counts in each site, and how many are damaged there by the random checks; none of one site."""
-    if not (sites := facts.get("sites")):
-        return []
-    audited = {one["site"]: one["total"] for one in (facts["audit"] or {}).get("sites", ())}
-    rows = [[*one.values(), *([_range(audited[one["name"]])] if audited else [])] for one in sites]
-    return [Section("Sites", [_OF_SITES], rows, [*SITE_COLUMNS.values(), *["Damaged (95 %)"] * bool(audited)])]
-
-
-def _range(total: Facts) -> str | None:
-    return None if total["value"] is None else f"{total['value']:,.0f} ({total['low']:,.0f}{DASH}{total['high']:,.0f})"
-
-
 def _last(damage_map: DamageMap) -> list[Section]:
     """Return disclaimer and licenses, then the files, and the checksums of what the map was made from."""
     facts: Facts = damage_map.metadata
@@ -353,10 +299,8 @@ def _last(damage_map: DamageMap) -> list[Section]:
         f"Outlines: {plain(outlines)}. Pictures: the terms of their providers apply.",
     )
     files = (
-        "damage_map.codebook.csv says what every field of the exported files means; damage_map.run.json has all figures of "
-        "this report. damage_map.geojson is short: "
-        f"{', '.join(name for name in SHORT if name == SHORT[0] or name in damage_map.columns)}. "
-        "The other files have all fields.",
+        "damage_map.codebook.csv says what every field of the exported files means, and which of them the short "
+        "damage_map.geojson has; damage_map.run.json has all figures of this report.",
         f"sha256 of the pictures: {'; '.join(sums[:MOST_SUMS]) or 'not recorded'}{more}",
     )
     return [Section("License and disclaimer", words), Section("Files and checksums", files)]

@@ -9,14 +9,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import cv2
 import numpy as np
 import orjson
 import shapely
 from numpy.typing import NDArray
-from scipy.spatial import KDTree
 
 from pu_geo.geo.export.styles import STYLES
 from pu_geo.geo.ground import read_level
@@ -26,16 +24,11 @@ from pu_geo.records import DamageMap, Grid
 
 LONG_SIDE_PX = 1600
 MOST_FULL = 4  # so many maps of the full size have as many pixels as all sites together: a report stays below some 6 MB
+SIDE_PX = 740  # of a site among several, and of a hot spot
+LARGE_M, SPOT_M = 1_200.0, 300.0  # longer side of a site that has hot spots, and their shortest side
+N_SPOTS, FEWEST_MARKED = 4, 12
 MOST_OUTLINES = 12_000  # one building in 200 pixels; beyond it those that are not flagged are left out
 SMALLEST_MARK_PX = 7.0  # 0.8 mm in print
-SIDE_PX = 740  # of a site among several, and of a hot spot
-LARGE_M, MOST_SPOTS, FEWEST_OF_SPOT = (
-    1_200.0,
-    4,
-    0.02,
-)  # longer side; hot spots, and share of the marked that one has at least
-_SPOT_M = (400.0, 3_000.0)
-_MOST_TRIED = 2_000  # buildings that a hot spot is looked for around
 MARKED = ("confirmed", "flagged", "high_precision")
 _DRAWN_FIRST_TO_LAST = ("below", "not_assessed", "high_recall", "flagged", "high_precision", "confirmed")
 _SHIFT = 4  # cv2 draws with coordinates in sixteenths of a pixel
@@ -50,6 +43,8 @@ _KINDS = {"below": "outline", "high_recall": "outline", "not_assessed": "hatch",
 _DARKEST, _LIGHTEST = 90, 240  # colors and black lines must stand out from it
 
 Picture = NDArray[np.uint8]
+Spot = NDArray[np.int64]
+"""First column and row of a part of the only site, and its width and height, pixels of the project, [4]."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +56,6 @@ class LegendRow:
     kind: str = "fill"
 
 
-class Spot(NamedTuple):
-    """A part of a site: its first column and row in the pixels of the project, and its size there."""
-
-    column: int
-    row: int
-    width: int
-    height: int
-
-
 @dataclass(frozen=True)
 class MapPicture:
     """A map of the whole grid of a site, or of a hot spot, as square on the ground as on paper.
@@ -79,10 +65,9 @@ class MapPicture:
         width, height: pixels; the longer is 1,600; 740 of a hot spot and of one of several sites, 716 of one of 20.
         m_per_px: meters on the ground.
         north_deg: where true north is at the center, degrees clockwise from up; NaN without a place on the Earth.
-        middle: longitude and latitude of its middle in degrees WGS 84; NaN without a place.
-        rows: int64, which buildings of the map have their middle in it.
         corners: (longitude, latitude) in degrees WGS 84: upper left, upper right, lower left, lower right; NaN where the
             site's CRS does not reach one of them; none without a place on the Earth.
+        rows: which buildings of the map lie in it.
     """
 
     data: bytes
@@ -91,59 +76,48 @@ class MapPicture:
     height: int
     m_per_px: float
     north_deg: float
-    middle: tuple[float, float]
-    rows: NDArray[np.int64]
     corners: tuple[tuple[float, float], ...]
     legend: tuple[LegendRow, ...]
     has_scene: bool
+    rows: Sequence[int]
 
 
 @dataclass(frozen=True)
 class _Frame:
-    """How pixels of the project become pixels of the map of a site, or of a part of it."""
+    """How pixels of the project become pixels of the map of a site."""
 
-    grid: Grid  # of the site or the part
-    part: Spot
+    grid: Grid  # of the site, or as if the hot spot were one
     width: int
     height: int
     m_per_px: float
+    column: int = 0
 
     @property
     def scale(self) -> NDArray[np.float64]:
         return np.array([self.width / self.grid.width, self.height / self.grid.height])
 
     def to_map(self, px: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray((px - self.part[:2]) * self.scale)
+        return np.asarray((px - (self.column, self.grid.row)) * self.scale)
 
 
 def hot_spots(damage_map: DamageMap, grid: Grid) -> list[Spot]:
-    """Return the parts of a large site in which most buildings are confirmed or flagged, the fullest first.
+    """Return where the confirmed and flagged buildings of a large site crowd, the fullest part first.
 
-    Each is as wide as these need, at most a quarter of the site's longer side, 400 m to 3 km. None where the site is small,
-    or there are several.
+    Four groups by k-means, each in a square without its outermost 2 % on each side. None where the site is small, few
+    buildings are marked, or there are several sites.
     """
-    a, _, _, _, e, _ = grid.transform
-    m_per_px, ends = np.array([abs(a) * grid.x_unit_m, abs(e) * grid.y_unit_m]), np.array([grid.width, grid.height])
-    longest_m, found = float((ends * m_per_px).max()), list[Spot]()
-    if grid.sites or longest_m < LARGE_M:
-        return found
-    is_marked = np.isin(np.array([str(value) for value in damage_map.columns["triage"]]), MARKED)
-    left = _middles(_in_px(damage_map, grid)[is_marked])
-    left = left[np.isfinite(left).all(axis=1)]
-    fewest = FEWEST_OF_SPOT * len(left)
-    size, least = (np.minimum(side_m / m_per_px, ends) for side_m in (np.clip(longest_m / 4, *_SPOT_M), _SPOT_M[0]))
-    while len(left) and len(found) < MOST_SPOTS:
-        some = left[:: len(left) // _MOST_TRIED + 1]
-        near = KDTree(left / size).query_ball_point(some / size, 0.5, p=np.inf, return_length=True)
-        inside = left[(np.abs(left - some[near.argmax()]) <= size / 2).all(axis=1)]
-        if len(inside) < fewest:
-            break
-        low, high = inside.min(axis=0), inside.max(axis=0)
-        span = np.maximum(high - low + 0.1 * size, least)
-        span = np.ceil(np.minimum(np.maximum(span, 0.6 * (span * m_per_px).max() / m_per_px), ends))
-        first = np.clip(np.round((low + high - span) / 2), 0, ends - span)
-        found.append(Spot(*map(int, (*first, *span))))
-        left = left[~((left >= first) & (left <= first + span)).all(axis=1)]
+    places = _middles(_in_px(damage_map, grid))[[str(value) in MARKED for value in damage_map.columns["triage"]]]
+    places = places[np.isfinite(places).all(axis=1)]
+    if grid.sites or _frame(grid, 1).m_per_px < LARGE_M or len(places) < FEWEST_MARKED:
+        return []
+    from sklearn.cluster import KMeans
+
+    group, ends = KMeans(N_SPOTS, random_state=0).fit_predict(places), np.array([grid.width, grid.height])
+    m_per_px, found = np.abs(grid.m_per_px[0]), list[Spot]()
+    for k in np.argsort(-np.bincount(group)):
+        low, high = np.percentile(places[group == k], [2, 98], axis=0)
+        size = np.minimum(np.maximum((1.15 * (high - low) * m_per_px).max(), SPOT_M) / m_per_px, ends)
+        found.append(np.hstack([np.clip((low + high - size) / 2, 0, ends - size), size]).astype(np.int64))
     return found
 
 
@@ -152,15 +126,13 @@ def _in_px(damage_map: DamageMap, grid: Grid) -> NDArray[np.object_]:
 
 
 def _middles(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
-    """Return the middles of shapes in pixels, float64 [n, 2]; NaN for those that have none."""
-    middles = shapely.centroid(shapes)
-    return np.column_stack([shapely.get_x(middles), shapely.get_y(middles)])
+    """Return the middle of the box of each shape, float64 [N, 2]; NaN of those that are nowhere."""
+    return np.asarray(shapely.bounds(shapes).reshape(-1, 2, 2).mean(axis=1))
 
 
 def draw_map(
-    damage_map: DamageMap, grid: Grid, background: Path | None, number: int = 0, *, spot: Spot | None = None,
-    spots: Sequence[Spot] = (),
-) -> MapPicture:  # fmt: skip
+    damage_map: DamageMap, grid: Grid, background: Path | None, number: int = 0, spot: Spot | None = None
+) -> MapPicture:
     """Draw the map of a site for a report; of the only site there is, it is the map of the project.
 
     Args:
@@ -169,41 +141,31 @@ def draw_map(
         grid: of the project.
         background: folder of a tile pyramid of this grid, see `raster.quicklooks`; plain white where there is none.
         number: of the site in `grid.parts`.
-        spot: the part of it that is drawn; all of it if None.
-        spots: parts whose borders are drawn, with their numbers.
+        spot: the part of it to draw; all of it if None.
 
     Raises:
         ValueError: if the pyramid belongs to a grid of another size.
     """
-    site = grid.parts[number]
-    longest = LONG_SIDE_PX if not grid.sites else min(SIDE_PX, LONG_SIDE_PX * (MOST_FULL / len(grid.parts)) ** 0.5)
-    frame = _frame(site, round(longest))
+    site, n = grid.parts[number], len(grid.parts)
+    frame = _frame(site, LONG_SIDE_PX if n == 1 else round(min(SIDE_PX, LONG_SIDE_PX * (MOST_FULL / n) ** 0.5)))
     if spot is not None:
+        column, row, width, height = spot.tolist()
         a, b, c, d, e, f = site.transform
-        moved = (a, b, c + a * spot.column, d, e, f + e * (spot.row - site.row))
-        part = replace(site, transform=moved, width=spot.width, height=spot.height)
-        frame = replace(_frame(part, SIDE_PX), part=spot)
+        part = replace(site, transform=(a, b, c + a * column, d, e, f + e * row), row=row, width=width, height=height)
+        frame = replace(_frame(part, SIDE_PX), column=column)
     scene = None if background is None else _grey_scene(background, grid, frame)
     picture = np.full((frame.height, frame.width, 3), 255, np.uint8) if scene is None else scene
     triage = np.array([str(value) for value in damage_map.columns["triage"]], dtype=object)
     shapes = _in_px(damage_map, grid)
     of = damage_map.columns.get("site", [site.name] * len(triage))
-    here = np.array([row for row, name in enumerate(of) if name == site.name], np.int64)
+    here = [row for row, name in enumerate(of) if name == site.name]
     if spot is not None:
-        x, y = (frame.to_map(_middles(shapes))).T
-        here = here[(x >= 0) & (y >= 0) & (x <= frame.width) & (y <= frame.height)]
+        at = frame.to_map(_middles(shapes))
+        here = np.flatnonzero(((at >= 0) & (at <= [frame.width, frame.height])).all(axis=1)).tolist()
     legend = _draw_buildings(picture, shapes[here], triage[here], frame, _DARK if scene is None else _LIGHT)
-    for k, one in enumerate(spots, 1):
-        _draw_border(picture, frame, one, str(k))
     data, media_type = _encode(picture, is_photo=scene is not None)
-    north_deg, middle, corners = math.nan, (math.nan, math.nan), tuple[tuple[float, float], ...]()
-    if grid.has_place:
-        lon, lat = systems.to_lonlat(systems.middle_of(frame.grid), frame.grid.crs)[0].tolist()
-        north_deg, middle, corners = _north_deg(frame), (lon, lat), _corners(frame.grid)
-    size = frame.width, frame.height
-    return MapPicture(
-        data, media_type, *size, frame.m_per_px, north_deg, middle, here, corners, legend, scene is not None
-    )  # fmt: skip
+    where = (_north_deg(frame), _corners(frame.grid)) if grid.has_place else (math.nan, ())
+    return MapPicture(data, media_type, frame.width, frame.height, frame.m_per_px, *where, legend, scene is not None, here)
 
 
 def middles(grid: Grid) -> NDArray[np.float64]:
@@ -217,8 +179,7 @@ def _frame(grid: Grid, long_side_px: int) -> _Frame:
     a, _, _, _, e, _ = grid.transform
     width_m, height_m = grid.width * abs(a) * grid.x_unit_m, grid.height * abs(e) * grid.y_unit_m
     m_per_px = max(width_m, height_m) / long_side_px
-    part = Spot(0, grid.row, grid.width, grid.height)
-    return _Frame(grid, part, max(1, round(width_m / m_per_px)), max(1, round(height_m / m_per_px)), m_per_px)
+    return _Frame(grid, max(1, round(width_m / m_per_px)), max(1, round(height_m / m_per_px)), m_per_px)
 
 
 def _encode(picture: Picture, *, is_photo: bool) -> tuple[bytes, str]:
@@ -314,17 +275,6 @@ def _draw_group(
             cv2.polylines(picture, rings, True, edge, 2 if kind == "heavy" and not is_small else 1, cv2.LINE_AA, _SHIFT)
 
 
-def _draw_border(picture: Picture, frame: _Frame, spot: Spot, name: str) -> None:
-    """Draw where a part of a site lies, and its number."""
-    ends = frame.to_map(np.array([spot[:2], np.add(spot[:2], spot[2:])]))
-    first, last = np.round(ends).astype(int).tolist()
-    cv2.rectangle(picture, first, last, _INK, 4)
-    cv2.rectangle(picture, first, (first[0] + 60, first[1] + 70), _INK, cv2.FILLED)
-    cv2.putText(
-        picture, name, (first[0] + 12, first[1] + 55), cv2.FONT_HERSHEY_SIMPLEX, 1.9, (255, 255, 255), 5, cv2.LINE_AA
-    )
-
-
 def _bgr(color: str) -> tuple[int, int, int]:
     red, green, blue = bytes.fromhex(color[1:])
     return blue, green, red
@@ -347,18 +297,15 @@ def _grey_scene(folder: Path, grid: Grid, frame: _Frame) -> Picture | None:
     """
     if not (folder / "pyramid.json").is_file():
         return None
-    pyramid, part = orjson.loads((folder / "pyramid.json").read_bytes()), frame.part
+    pyramid, site = orjson.loads((folder / "pyramid.json").read_bytes()), frame.grid
     if (pyramid["width"], pyramid["height"]) != (grid.width, grid.height):
         raise ValueError(
             f"the pyramid is of {pyramid['width']} x {pyramid['height']} pixels, the grid of {grid.width} x {grid.height}."
         )
     zoom = next((z for z, px in enumerate(pyramid["resolutions"]) if px * frame.scale.max() <= 1), pyramid["max_zoom"])
     px = pyramid["resolutions"][zoom]
-    start, size_px = (
-        (round(part.column / px), round(part.row / px)),
-        (math.ceil(part.width / px), math.ceil(part.height / px)),
-    )
-    colors, holds = read_level(folder / str(zoom), *start, *size_px)
+    first = round(frame.column / px), round(site.row / px)
+    colors, holds = read_level(folder / str(zoom), *first, math.ceil(site.width / px), math.ceil(site.height / px))
     grey, is_empty = np.asarray(cv2.cvtColor(colors, cv2.COLOR_RGB2GRAY), np.uint8), ~holds
     size = np.round(np.array(grey.shape[::-1]) * px * frame.scale).astype(int).tolist()
     if not is_empty.all():

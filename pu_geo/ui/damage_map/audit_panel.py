@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,6 @@ from pu_geo.ui.components import figures
 from pu_geo.ui.damage_map import texts
 from pu_geo.ui.damage_map.threshold_panel import share_words
 
-FIRST = 60  # checks that are offered first; more of the same order can be added
 _COLORS = {"precision": figures.BLUE, "recall": figures.RED}
 
 
@@ -38,36 +36,34 @@ def draw(run_id: str, shown: DamageMap) -> None:
         curve, wish = st.columns([3, 2], gap="medium")
         with curve:
             figures.draw(_figure(found, shown.limit.value), "audit", texts.CURVE_ALT)
-        if best := _best(found):
-            with wish:
-                _wish(layout, run_id, found, best)
+        with wish:
+            _wish(layout, run_id, found)
     _notes(found)
 
 
 def _figures(run_id: str, shown: DamageMap) -> None:
-    """Draw the number damaged, precision and recall, each with its interval and basis."""
+    """Draw the number damaged, precision and recall, each with its interval and basis, or why checks cannot tell it."""
+    total, precision, recall = st.columns(3, gap="medium")
     damaged, here = auditing.how_many(shown.layout), shown.at
-    shares = [] if here is None else [
-        (texts.PRECISION_AT, texts.PRECISION_HELP, here.precision), (texts.RECALL_AT, texts.RECALL_HELP, here.recall),
-    ]  # fmt: skip
-    known = [one for one in shares if one[2].is_enough]
-    total, *columns = st.columns(1 + len(known), gap="medium")
     figure = damaged.total
     value = texts.NOT_ENOUGH
     if figure.value is not None and figure.low is not None and figure.high is not None:
         value = texts.NUMBER.format(value=figure.value, low=figure.low, high=figure.high)
     total.metric(texts.DAMAGED, value, border=True)
     total.caption(frame.plain(auditing.without_headline(damaged.words_beside(run_id))))
-    for column, (title, help_words, share) in zip(columns, known, strict=True):
-        column.metric(title, share_words(share), border=True, help=help_words)
-        column.caption(frame.plain(share.words))
-    for title, _, share in shares:
-        if not share.is_enough and shown.audit is not None:
-            n, why = (
-                wording.plural(shown.audit.done.n_counted, "check"),
-                frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)),
-            )
-            st.caption(texts.CANNOT_TELL.format(title=title, n=n, why=why))
+    if here is None:
+        return
+    both = (
+        (precision, texts.PRECISION_AT, texts.PRECISION_HELP, here.precision),
+        (recall, texts.RECALL_AT, texts.RECALL_HELP, here.recall),
+    )
+    for column, title, help_words, share in both:
+        words = share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)
+        if share.is_enough:
+            column.metric(title, share_words(share), border=True, help=help_words)
+        else:
+            words = texts.CANNOT_TELL.format(title=title, why=words)
+        column.caption(frame.plain(words))
     if sites := auditing.by_site(shown.layout, run_id, shown.limit.value):
         with st.expander(texts.BY_SITE):
             st.markdown("\n".join(f"- {frame.plain(one['words'])}" for one in sites))
@@ -91,17 +87,13 @@ def _invite(layout: Layout, run_id: str, shown: DamageMap) -> None:
         if not usual.n:
             st.caption(usual.words)
             return
-        rows = auditing.offers(layout, run_id, shown.limit.value)
+        n = st.number_input(texts.CHECKS, usual.fewest, usual.most, usual.n, 10, width=200, key=f"audit-size-{run_id}")
+        rows = auditing.offers(layout, run_id, shown.limit.value, n)
         table = [texts.BUYS, ["---", *["---:"] * (len(texts.BUYS) - 1)], *rows]
-        st.caption(texts.BUYS_WORDS)
         st.markdown("\n".join(f"| {' | '.join(row)} |" for row in table))
-        n = st.number_input(texts.CHECKS, 1, None, min(usual.n, FIRST), 10, width=200, key=f"audit-size-{run_id}")
-        plan = (
-            usual if n == usual.n else auditing.plan(layout, run_id, int(n))
-        )  # at least the fewest that give an estimate, and no more than there are
-        frame.caption(plan.words)
-        begin = partial(random_audits.begin_audit, layout, run_id, plan.n, frame.analyst())
-        start = texts.START.format(n=plan.n)
+        frame.caption(f"{texts.BUYS_WORDS} {usual.words}")
+        begin = partial(random_audits.begin_audit, layout, run_id, n, frame.analyst())
+        start = texts.START.format(n=n)
         frame.button(start, begin, type="primary", icon=":material/fact_check:", key="audit-start", goes_to="annotate")
 
 
@@ -129,17 +121,13 @@ def _status(layout: Layout, found: AuditView) -> None:
         frame.caption(found.done.words)
 
 
-def _best(found: AuditView) -> dict[str, int]:
-    """Return up to which share, in steps of 5 %, precision and recall can be asked for; only what checks can tell."""
-    values = {name: [getattr(row, name).value or 0.0 for row in found.rows] for name in texts.PRECISION_OR_RECALL}
-    best = {name: int(max(shares) * 20) * 5 for name, shares in values.items() if found.done.n_damaged}
-    return {name: percent for name, percent in best.items() if percent > 5}
-
-
-def _wish(layout: Layout, run_id: str, found: AuditView, best: Mapping[str, int]) -> None:
-    """Offer the threshold that reaches a wanted precision or recall."""
-    what = st.radio(texts.WISH, list(best), horizontal=True, key="wish-kind")
-    most = best[what]
+def _wish(layout: Layout, run_id: str, found: AuditView) -> None:
+    """Offer the threshold that reaches a wanted precision or recall, as far as these checks can tell it."""
+    what = st.radio(texts.WISH, texts.PRECISION_OR_RECALL, horizontal=True, key="wish-kind")
+    most = int(max(getattr(row, what).value or 0.0 for row in found.rows) * 20) * 5
+    if most <= 5 or not found.done.n_damaged:
+        st.caption(texts.NO_WISH.format(what=what))
+        return
     wish = st.slider(texts.AT_LEAST.format(what=what), 5, most, min(80, most), 5, key=f"wish-{what}", format="%d %%") / 100
     choice = auditing.choose(found, precision=wish) if what == "precision" else auditing.choose(found, recall=wish)
     frame.caption(choice.words)

@@ -69,7 +69,7 @@ NO_AUDIT = (
     "**This run has no accuracy assessment.** Scores only rank buildings; how many of the flagged ones are damaged is not "
     "known yet. To find out, answer random checks on Annotate: drawn at random, shown without scores, not learned from."
 )
-BUYS = ("Checks", "Time", "Number damaged", "Precision of flagged", "Recall")
+BUYS = ("Checks", "Time", "Number damaged", "Precision of flagged, points", "Recall, points")
 BUYS_WORDS = (
     "What random checks should tell, to about half of a 95 % interval. Precision takes 10 checks among the flagged, and is "
     "of those that are left without an answer; recall takes 5 damaged buildings."
@@ -92,10 +92,11 @@ NOT_ENOUGH_PREFIX = "not enough: "
 BY_SITE = "By site"
 NUMBER = "{value:,.0f} ({low:,.0f}–{high:,.0f})"
 TAKE = "Flag {n:,} in place of {now:,}"
-CANNOT_TELL = "{title} cannot be told from {n}: {why}"
+CANNOT_TELL = "{title} cannot be told yet: {why}"
 WISH = "Set the threshold for a wanted"
 PRECISION_OR_RECALL = ("precision", "recall")
 AT_LEAST = "At least this {what}"
+NO_WISH = "These checks cannot tell a threshold by {what}."
 USE = "Use {value:.4f}, {how}"
 ASSURED, ESTIMATED = "with 95 % confidence", "by the estimate alone"
 CURVE, CURVE_X = "Precision and recall, with 95 % intervals", "threshold"
