@@ -50,6 +50,32 @@ def test_a_version_holds_all_that_belongs_to_it(mapped: Layout) -> None:
     assert "ems_class" in table
 
 
+def test_the_short_geojson_says_as_honestly_what_the_full_one_says_in_at_most_15_columns(mapped: Layout) -> None:
+    say(mapped, "b5", "positive")
+    write(mapped, "geojson", "geojson-full", profiles=("copernicus",))
+    folder, full = mapped.exports / "v1", features(mapped, "v1")
+    document = json.loads((folder / FILE_NAMES["geojson"]).read_text(encoding="utf-8"))
+    short = {feature["id"]: feature["properties"] for feature in document["features"]}
+    columns = set(short["b5"])
+    assert len(columns - {"ems_class"}) <= 15
+    assert short == {building: {name: row[name] for name in columns} for building, row in full.items()}
+    honest = {
+        "assessed",
+        "not_assessed_reason",
+        "damage_binary",
+        "damage_class",
+        "triage",
+        "label",
+        "score",
+        "p_low",
+        "ems_class",
+    }
+    assert honest <= columns
+    assert document["pu_geo"] == json.loads((folder / "damage_map.run.json").read_bytes())
+    with (folder / "damage_map.codebook.csv").open(encoding="utf-8-sig") as stream:
+        assert {row["field"] for row in csv.DictReader(stream) if row["in_short_geojson"] == "yes"} == columns
+
+
 def test_the_next_version_says_what_changed(mapped: Layout) -> None:
     assert write(mapped)["n_changes"] is None
     before = features(mapped, "v1")
