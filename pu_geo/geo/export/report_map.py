@@ -110,9 +110,9 @@ def hot_spots(damage_map: DamageMap, grid: Grid) -> list[Spot]:
     places = places[np.isfinite(places).all(axis=1)]
     if grid.sites or _frame(grid, 1).m_per_px < LARGE_M or len(places) < FEWEST_MARKED:
         return []
-    from sklearn.cluster import KMeans
+    from scipy.cluster.vq import kmeans2
 
-    group, ends = KMeans(N_SPOTS, random_state=0).fit_predict(places), np.array([grid.width, grid.height])
+    (_, group), ends = kmeans2(places, N_SPOTS, minit="++", seed=0), np.array([grid.width, grid.height])
     m_per_px, found = np.abs(grid.m_per_px[0]), list[Spot]()
     for k in np.argsort(-np.bincount(group)):
         low, high = np.percentile(places[group == k], [2, 98], axis=0)
