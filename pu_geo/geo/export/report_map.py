@@ -110,9 +110,10 @@ def hot_spots(damage_map: DamageMap, grid: Grid) -> list[Spot]:
     places = places[np.isfinite(places).all(axis=1)]
     if grid.sites or _frame(grid, 1).m_per_px < LARGE_M or len(places) < FEWEST_MARKED:
         return []
-    from scipy.cluster.vq import kmeans2
-
-    (_, group), ends = kmeans2(places, N_SPOTS, minit="++", seed=0), np.array([grid.width, grid.height])
+    cv2.setRNGSeed(0)
+    until = (cv2.TERM_CRITERIA_EPS + cv2.TERM_CRITERIA_MAX_ITER, 50, 1.0)
+    _, group, _ = cv2.kmeans(places.astype(np.float32), N_SPOTS, None, until, 3, cv2.KMEANS_PP_CENTERS)  # type: ignore[call-overload]
+    group, ends = group.ravel(), np.array([grid.width, grid.height])
     m_per_px, found = np.abs(grid.m_per_px[0]), list[Spot]()
     for k in np.argsort(-np.bincount(group)):
         low, high = np.percentile(places[group == k], [2, 98], axis=0)
