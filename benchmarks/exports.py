@@ -41,7 +41,7 @@ def _writer(who: str, path: Path) -> Callable[[], object]:
     damage_map = made_up_map()
     frame = _frame_of(damage_map) if who == "peer" else None
     if frame is None:
-        return lambda: EXPORTERS["geojson"](damage_map, path)
+        return lambda: EXPORTERS["geojson-full"](damage_map, path)
     return lambda: path.write_text(frame.to_json(to_wgs84=True), encoding="utf-8")
 
 

@@ -653,7 +653,7 @@ class Project:
         """Begin the audit of a run's map; people answer its random checks on the Annotate page.
 
         Args:
-            checks: how many, at least 30; if None as many as give about +-30 % of the number damaged if 1 building in 20 is.
+            checks: how many, at least 30; 60 if None, or all that have no answer where these are fewer.
         """
         run_id = self._facts(run).run_id
         n = auditing.plan(self._layout, run_id).n if checks is None else checks

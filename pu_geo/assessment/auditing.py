@@ -34,8 +34,11 @@ from pu_geo.store.labels import Moment
 from pu_geo.store.layout import Layout
 
 N_THRESHOLDS = 60
+SIZES = (30, 60, 120, 240)
+"""Random checks of which a screen shows what they buy, beside those that are chosen."""
+FIRST = 60
+"""Random checks of an audit where nobody says how many: ten minutes."""
 CONFIDENCE = 0.95
-USUAL_HALF_WIDTH = 0.3
 SECONDS_A_CHECK = 10
 """How long a random check takes in plans of an audit: a plan's number."""
 NOT_KNOWN = "not known before an accuracy assessment"
@@ -412,7 +415,7 @@ class Plan:
     Attributes:
         n: checks; 0 where every building is answered.
         fewest, most: between which they may be: fewer give no estimate, and no more buildings have no answer.
-        words: the width of the interval that is to be expected, the minutes, and what both suppose.
+        words: what it supposes.
     """
 
     n: int
@@ -421,40 +424,42 @@ class Plan:
     words: str
 
 
-def plan(layout: Layout, run_id: str, n: int | None = None, *, relative_half_width: float = USUAL_HALF_WIDTH) -> Plan:
-    """Plan an audit. Only the width of the interval depends on what is supposed: strata, order and estimates do not.
-
-    The width is planned as if all sites were one.
-
-    Args:
-        n: checks; if None, as many as estimate the number damaged to about `relative_half_width` of it.
-    """
-    facts = store.call(layout, runs.find, run_id)
-    is_known = random_audits.answers_of(layout, facts.chip_set, facts.run_id) != audit.OPEN
-    most = int((~is_known).sum())
+def plan(layout: Layout, run_id: str) -> Plan:
+    """Plan an audit of `FIRST` checks: more of the same order can be added once its interval is seen."""
+    facts, (share, is_estimated) = store.call(layout, runs.find, run_id), _planned(layout)
+    most = int((random_audits.answers_of(layout, facts.chip_set, facts.run_id) == audit.OPEN).sum())
     fewest = random_audits.fewest_of(most)
     if not most:
         return Plan(0, 0, 0, "Every building is answered; there is nothing to estimate.")
-    scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)  # by which the audit is drawn
-    share, is_estimated = _planned(layout)
-    guess = _guess(scores, max(share, 1 / len(scores)))
-    n = audit.size_for(scores, is_known, guess=guess, relative_half_width=relative_half_width) if n is None else n
-    n = min(max(n, fewest), most)
-    half, damaged = audit.half_width_of(scores, is_known, guess=guess, n=n)
-    of_it = f"{wording.percent(half / damaged)} of it" if half < damaged else "which is more than the number itself"
-    width = f"to about ±{half:,.0f}, {of_it}" if n < most else "exactly, as no building is left without an answer"
+    why = f"if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes more."
     if is_estimated:
-        why = f"Planned for {share:.1%} damaged of what is not answered, as the accuracy assessment estimates it."
-    else:
-        why = (
-            f"Planned as if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes "
-            "more."
-        )
-    words = (
-        f"{wording.plural(n, 'check')} should give the number damaged {width}, in {_minutes(n)}; the least is {fewest:,}. "
-        f"{why}"
-    )
-    return Plan(n, fewest, most, words)
+        why = f"the accuracy assessment estimates it: {share:.1%} damaged of what is not answered."
+    return Plan(min(FIRST, most), fewest, most, f"Planned as {why} The least is {wording.plural(fewest, 'check')}.")
+
+
+def offers(layout: Layout, run_id: str, threshold: float, n: int) -> list[tuple[str, ...]]:
+    """Return what n checks and other numbers would buy, in words: checks, time, and by how much the number damaged, and
+    precision and recall in points, would be known. Each is estimated as if the checks found what `plan` supposes.
+    """
+    facts, raw, found = store.call(layout, runs.find, run_id), _raw_scores(layout, run_id).round(4), list[tuple[str, ...]]()
+    scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)  # by which the audit is drawn
+    answers = random_audits.answers_of(layout, facts.chip_set, facts.run_id)
+    guess, is_known = _guess(scores, max(_planned(layout)[0], 1 / len(scores))), answers != audit.OPEN
+    most = (~is_known).sum() // 3  # beyond it hardly any flagged building is left to be precise about
+    for size in sorted({n, *(size for size in SIZES if size <= most)}):
+        drawn, shown = audit.design(scores, is_known, n=size, seed=0), answers.copy()
+        asked = drawn.rows[:size][np.argsort(-scores[drawn.rows[:size]])]
+        shown[asked] = np.diff(np.floor(np.cumsum(guess[asked]) + 0.5), prepend=0)
+        (at,) = audit.at_thresholds(drawn, shown, raw, [threshold], confidence=CONFIDENCE)
+        total = audit.estimate_total(drawn, shown, confidence=CONFIDENCE)
+        known = [_half(total, 1), *(_half(share, 100) for share in (at.precision, at.recall))]
+        found.append((f"{size:,}", wording.duration(size * SECONDS_A_CHECK), *known))
+    return found
+
+
+def _half(found: Estimate, scale: int) -> str:
+    """Return by how much a figure is known: half of its interval."""
+    return "cannot be told" if found.low is None or found.high is None else f"±{scale * (found.high - found.low) / 2:,.0f}"
 
 
 def _minutes(n: int) -> str:

@@ -271,7 +271,7 @@ def answered(layout: Layout, check: Check) -> Answered:
         is_left=not check.is_open, is_own=_is_own(layout, check),
     )  # fmt: skip
     if check.picked:
-        words = f"The check is void: {check.picked}, so the others are no random choice. Begin a new one."
+        words = f"The checks are void: {check.picked}, so the others are no random choice. Start new ones."
         return replace(
             found, sample=replace(found.sample, n_drawn=0), n_damaged=0, n_open=0, state="void", words=words, frame=words
         )
@@ -279,11 +279,11 @@ def answered(layout: Layout, check: Check) -> Answered:
         return found
     n = len(check.sample.rows)
     if not n:
-        words = "The check is void: none of the buildings that it drew from is left. Begin a new one."
+        words = "The checks are void: none of the buildings that they were drawn from is left. Start new ones."
         return replace(found, state="void", words=words, frame=words)
     frame = (
-        f"{check.n_gone:,} of the {n + check.n_gone:,} buildings that it drew from are gone since; it speaks for the "
-        f"{n:,} that are left."
+        f"{check.n_gone:,} of the {n + check.n_gone:,} buildings that checks were drawn from are gone since; they speak for "
+        f"the {n:,} that are left."
     )
     return replace(found, words=f"{found.words} {frame}", frame=frame)
 
@@ -388,7 +388,7 @@ def stop_view(layout: Layout, check: Check, at_most_left: int) -> StopView:
         if ((known_at > 0) & (checked_at == 0)).any():
             why = "Buildings were labeled outside this check since it began"
     if why:
-        return StopView(n_checked, n_damaged, 0, True, f"{why}, so it proves nothing any more. Begin a new one.")
+        return StopView(n_checked, n_damaged, 0, True, f"{why}, so it proves nothing any more. Start a new one.")
     n_remaining = int((found.answers[rows] == audit.OPEN).sum()) + found.n_answered - found.n_counted
     advice = progress.stop_rule(n_remaining, n_checked, n_damaged, at_most_left=at_most_left)
     return StopView(n_checked, n_damaged, advice.n_more, False, advice.words)

@@ -101,12 +101,7 @@ def audit(
     action: Annotated[Literal["begin", "status"], typer.Argument()] = "status",
     *,
     run: RunId = "chosen",
-    checks: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="checks, drawn at random, at least 30 (default: enough for about +-30 % if 1 in 20 are damaged)"
-        ),
-    ] = None,
+    checks: Annotated[int | None, typer.Option(min=1, help="checks, at least 30 (default: 60)")] = None,
     threshold: Annotated[
         float | None,
         typer.Option(help="where precision and recall are judged (default: the one chosen for the run, else its own)"),
@@ -188,13 +183,12 @@ def _version_words(layout: Layout, result: Mapping[str, Any]) -> str:
 def _counts(result: Mapping[str, Any]) -> str:
     hidden = f", {result['not_assessed']:,} not assessed" if result["not_assessed"] else ""
     types = "".join(f", {one['name']}: {one['by_people'] + one['by_score']:,}" for one in result.get("types", ()))
-    return f"{result['flagged']:,} flagged or confirmed damaged{hidden}{types}."
+    return f"{result['confirmed']:,} confirmed damaged; {result['flagged']:,} flagged, to look at{hidden}{types}."
 
 
 def _site_words(result: Mapping[str, Any]) -> list[str]:
     """Return what a map counts in each site, a line each; nothing where there is one."""
-    found = [{**one, "flagged": one["flagged"] + one["confirmed"]} for one in result.get("sites", ())]
-    return [f"{one['name']}: {one['buildings']:,} {result['units']}, {_counts(one)}" for one in found]
+    return [f"{one['name']}: {one['buildings']:,} {result['units']}, {_counts(one)}" for one in result.get("sites", ())]
 
 
 def _origin(layout: Layout, result: Mapping[str, Any]) -> list[str]:

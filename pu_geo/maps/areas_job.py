@@ -114,8 +114,7 @@ def write_area_files(damage_map: DamageMap, tables: Iterable[AreaTable], folder:
             "n_areas": len(rows),
             "buildings_in_no_area": n_outside,
             "buildings_in_several_areas": n_several,
-            "assumes": "Chances of damage by score are those of the whole map's accuracy assessment; "
-            "intervals of areas may not be added.",
+            "assumes": "Chances of damage by score are those of the whole map; intervals of areas may not be added.",
         }
         table, drawing = folder / f"areas_{name}.csv", folder / f"areas_{name}.geojson"
         write_csv(table, list(rows[0]), (row.values() for row in rows))

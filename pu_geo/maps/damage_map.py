@@ -49,10 +49,16 @@ WHY = {
 }
 """Why a building is not assessed, for people."""
 SITE_COLUMNS = {
-    "name": "Site", "buildings": "Buildings", "confirmed": "Confirmed", "flagged": "Flagged", "not_flagged": "Not flagged",
-    "not_assessed": "Not assessed", "answers": "Answers", "pixel_m": "Pixel, m", "crs": "Coordinate system",
+    "name": "Site", "buildings": "Buildings", "confirmed": "Confirmed", "flagged": "Flagged, to look at",
+    "not_flagged": "Not flagged", "not_assessed": "Not assessed", "answers": "Answers", "pixel_m": "Pixel, m",
+    "crs": "Coordinate system",
 }  # fmt: skip
 """What a map counts in each site of an event, and what its grid is: key -> words for people."""
+OF_TRIAGE: Mapping[str, Class] = {
+    "confirmed": "confirmed", "flagged": "flagged", "high_precision": "flagged", "high_recall": "not_flagged",
+    "below": "not_flagged", "not_assessed": "not_assessed",
+}  # fmt: skip
+"""Class of a building by the column `triage` of exports."""
 _OF_PEOPLE = (
     "damage_class",
     "label",

@@ -195,11 +195,7 @@ def _collect(shown: maps.DamageMap, version: str | None) -> DamageMap:
         "threshold": limit.value,
         "threshold_origin": limit.origin,
         "audit_id": audit["check_id"] if audit is not None and audit["total"]["value"] is not None else NOT_AUDITED,
-        "counts": {
-            "damaged": shown.n["confirmed"] + shown.n["flagged"],
-            "not_flagged": shown.n["not_flagged"],
-            "not_assessed": shown.n["not_assessed"],
-        },
+        "counts": {kind: shown.n[kind] for kind in population.CLASSES},
         **({"sites": shown.sites} if grid.sites else {}),
         "audit": None if audit is None else {key: value for key, value in audit.items() if key != "calibration"},
         "run_warnings": list(run.warnings) if run else [],

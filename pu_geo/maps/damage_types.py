@@ -483,9 +483,8 @@ def gaps(types: Sequence[Facts]) -> list[str]:
         found.append(f"Too few damaged buildings are known to have {', '.join(few)}: on the map are only these{also}.")
     if alone := [str(one["name"]) for one in types if one["threshold"] is not None and not _is_judged(one)]:
         found.append(
-            f"How many of the buildings with {', '.join(alone)} by score have it is not known: no accuracy "
-            f"assessment estimates it, the "
-            "scores only rank."
+            f"How many of the buildings with {', '.join(alone)} by score have it is not known: no accuracy assessment "
+            "estimates it, the scores only rank."
         )
     return found
 

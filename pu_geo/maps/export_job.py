@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from pu_geo.files import make_folder
 from pu_geo.geo.export.codebook import TYPE_STATES
 from pu_geo.geo.export.exporters import EXPORTERS, write_side_files
 from pu_geo.geo.local_space import check_coordinates
+from pu_geo.maps.damage_map import OF_TRIAGE
 from pu_geo.maps.damage_map_job import check_threshold, map_for
 from pu_geo.records import DamageMap, Facts
 from pu_geo.store import contents, decisions, store
@@ -56,16 +58,14 @@ def counts_of(damage_map: DamageMap) -> dict[str, Any]:
     """Return what a map counts and which choices it rests on.
 
     Returns:
-        {"n", "flagged" with the confirmed, "confirmed", "not_assessed", "run_id", "method", "threshold", "threshold_origin",
+        {"n", "confirmed", "flagged" by score alone, "not_assessed", "run_id", "method", "threshold", "threshold_origin",
         "audit_id", "types" where the run scores damage types, "layers" where its chips have some, "sites" where there are
         several, see `SITE_COLUMNS`, "doubts", "units": words for what is counted, such as "buildings" or "cells of 30 m"}
     """
-    binary, label = (list(damage_map.columns[name]) for name in ("damage_binary", "label"))
+    of_class = Counter(OF_TRIAGE[str(value)] for value in damage_map.columns["triage"])
     return {
         "n": len(damage_map.building_ids),
-        "flagged": binary.count("damaged"),
-        "confirmed": label.count("damaged"),
-        "not_assessed": binary.count("not_assessed"),
+        **{kind: of_class[kind] for kind in ("confirmed", "flagged", "not_assessed")},
         **{name: damage_map.metadata[name] for name in ("run_id", "method", "threshold", "threshold_origin", "audit_id")},
         **{name: damage_map.metadata[name] for name in ("types", "layers", "sites") if damage_map.metadata.get(name)},
         "doubts": [row["doubt"] for row in damage_map.metadata["scenes"] if row["doubt"]],  # type: ignore[attr-defined]
@@ -131,11 +131,11 @@ def _metadata_of(part: DamageMap, name: str) -> dict[str, object]:
              "counts": {state: list(part.columns[one["column"]]).count(state) for state in TYPE_STATES}}
             for one in facts["types"]
         ]  # fmt: skip
-    binary = list(part.columns["damage_binary"])
+    of_class = Counter(OF_TRIAGE[str(value)] for value in part.columns["triage"])
     title = facts["title"]
     return facts | {
         "title": f"Selection {name} of the {title[:1].lower()}{title[1:]}",
-        "counts": {kind: binary.count(kind) for kind in whole["counts"]},
+        "counts": {kind: of_class[kind] for kind in whole["counts"]},
         "of_whole_map": whole,
         "selection": name,
     }

@@ -14,23 +14,19 @@ from pu_geo import jobs
 from pu_geo.errors import OutOfReach, PuGeoError
 from pu_geo.explore import selections
 from pu_geo.maps import thresholds
-from pu_geo.maps.damage_map import DamageMap
+from pu_geo.maps.damage_map import OF_TRIAGE, DamageMap
 from pu_geo.records import Facts
 from pu_geo.store import contents, run_names, store, versions
 from pu_geo.store.layout import Layout
 from pu_geo.store.population import Class
 
 FORMATS = {
-    "geojson": "GeoJSON", "gpkg": "GeoPackage (opens colored in QGIS)", "csv": "CSV", "parquet": "GeoParquet",
-    "fgb": "FlatGeobuf", "kml": "KML", "heat": "Heat raster (COG)",
+    "geojson": "GeoJSON, short", "gpkg": "GeoPackage (opens colored in QGIS)", "geojson-full": "GeoJSON, all columns",
+    "csv": "CSV", "parquet": "GeoParquet", "fgb": "FlatGeobuf", "kml": "KML", "heat": "Heat raster (COG)",
 }  # fmt: skip
 LOCAL_FORMATS = ("gpkg", "csv")  # the formats that can say that a map has no place on the Earth
 PROFILES = {
     "copernicus": "Copernicus EMS", "unosat": "UNOSAT", "xbd": "xBD joint damage scale", "fema": "FEMA",
-}  # fmt: skip
-_OF_TRIAGE: Mapping[str, Class] = {
-    "confirmed": "confirmed", "flagged": "flagged", "high_precision": "flagged", "high_recall": "not_flagged",
-    "below": "not_flagged", "not_assessed": "not_assessed",
 }  # fmt: skip
 _FILE = re.compile(r"[\w][\w.-]{0,99}")
 _VERSION = re.compile(r"v[1-9]\d{0,5}")
@@ -55,7 +51,7 @@ class Changed(NamedTuple):
 def states_of(layout: Layout, version: str) -> dict[str, State]:
     """Return building id -> what it is in a version. Raises ProjectError if it holds nothing to compare with."""
     state = versions.read_state(layout, version)
-    return _states(state["building_id"], map(_OF_TRIAGE.__getitem__, state["triage"]), state["damage_class"])
+    return _states(state["building_id"], map(OF_TRIAGE.__getitem__, state["triage"]), state["damage_class"])
 
 
 def states_now(shown: DamageMap) -> dict[str, State]:

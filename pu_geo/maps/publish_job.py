@@ -18,7 +18,9 @@ from pu_geo.records import DamageMap, Facts
 from pu_geo.store import choices, contents, rounds, runs, store, versions
 from pu_geo.store.job import Job
 
-FILE_NAMES = {**{name: f"damage_map.{name}" for name in EXPORTERS}, "heat": "damage_heat.tif"}
+FILE_NAMES = {name: f"damage_map.{name}" for name in EXPORTERS} | {
+    "geojson-full": "damage_map.full.geojson", "heat": "damage_heat.tif",
+}  # fmt: skip
 
 
 def publish(
@@ -66,7 +68,8 @@ def publish(
         tables = list(area_tables(job.layout, damage_map))
         write_area_files(damage_map, tables, folder)
         job.report(0.88, "writing the report")
-        write_report(folder / "report.html", damage_map, tables[0].rows, job.layout.quicklooks / "post", grid=grid)
+        named = tables[0].rows if len(tables) > 1 else []  # the last are cells, whose names say nothing to a reader
+        write_report(folder / "report.html", damage_map, named, job.layout.quicklooks / "post", grid=grid)
         past = rounds.read(job.layout)
         if past.number > 1:
             changes_job.write_history(folder, past, damage_map)

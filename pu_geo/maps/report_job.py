@@ -1,17 +1,22 @@
-"""The printable report of a damage map: one HTML file that needs nothing else and prints to one to three A4 pages."""
+"""The printable report of a damage map: one HTML file that needs nothing else.
+
+Its first page can be read alone, by people who know nothing of PU-Geo; what experts need, and checksums, come last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
+
+import numpy as np
 
 from pu_geo import wording
 from pu_geo.analysis import place
 from pu_geo.assessment.auditing import NOT_KNOWN, without_headline
 from pu_geo.files import write_export
 from pu_geo.geo.export.codebook import types_of
-from pu_geo.geo.export.report_map import LONG_SIDE_PX, MARKED, draw_map, middles, round_length
+from pu_geo.geo.export.report_map import MARKED, MapPicture, draw_map, hot_spots, middles, round_length
 from pu_geo.maps.damage_map import SITE_COLUMNS, count
 from pu_geo.methods.catalog import METHODS
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Facts, Grid, Units
@@ -35,9 +40,7 @@ _OUTLINES = {
 }
 _CURVES = (("precision", "#0072B2", "none"), ("recall", "#D55E00", "7 4"))
 _ANSWERS = ("damaged", "no_visible_damage", "not_assessable")
-_OF_SITES = (
-    "In the order of their numbers. Flagged: by score alone. Estimate and accuracy assessment are of all sites together."
-)
+_OF_SITES = "In the order of their numbers. The estimate on page one is of all sites together."
 _USUAL = "Preliminary, not field-validated."
 
 
@@ -47,9 +50,9 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
     Args:
         out: file to write; replaced if it exists.
         damage_map: as `build_damage_map` made it, of a run.
-        areas: rows as `analysis.area_table.area_rows` makes them; none leaves the section out.
+        areas: rows as `analysis.area_table.area_rows` makes them, of areas with names; none leaves the section out.
         background: tile pyramid of the scenes after the event; the maps are on white without it.
-        grid: of the project. Each site has a map of its own, and a locator shows where several lie.
+        grid: of the project. Each site has a map of its own, or each hot spot of a large one, with a locator.
 
     Returns:
         `out`.
@@ -61,19 +64,22 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
     facts: Facts = damage_map.metadata
     columns, units, triage = damage_map.columns, damage_map.units, count(damage_map.columns["triage"])
     estimate, sites = facts["estimate"], facts.get("sites", ())
-    title = plain(facts["title"], 110)
+    title, spots = plain(facts["title"], 110), hot_spots(damage_map, grid)
+    whole = [draw_map(damage_map, grid, background, k) for k in range(len(grid.parts))]
+    details = whole if sites else [draw_map(damage_map, grid, background, 0, spot) for spot in spots]
+    names = [f"{k}. {site['name']}" for k, site in enumerate(sites, 1)] or [f"Hot spot {k}" for k, _ in enumerate(spots, 1)]
     page = render(
         "report.html",
         title=title,
         footer=f"{_USUAL} {facts['product_version']} \u00b7 run {plain(facts['run_id'], 48)} \u00b7 {plain(title, 70)}",
         sections=[
+            Section("What this map can't say", [plain(one, 230) for one in facts["cannot_say"]]),
             *[Section("Sites", [_OF_SITES], [list(one.values()) for one in sites], [*SITE_COLUMNS.values()])] * bool(sites),
             _audit(facts["audit"], units),
             *_types(damage_map),
             *area_section(areas, units),
-            Section("What this map can't say", [plain(one, 230) for one in facts["cannot_say"]]),
             _method(damage_map),
-            _license(damage_map),
+            *_last(damage_map),
         ],
         facts=facts,
         units=units,
@@ -88,14 +94,16 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
         gsd_m=None if sites else _first(columns, "post_gsd_m"),
         scored_at=_first(columns, "run_at"),
         answered_at=max(count(columns["labelled_at"]), default=""),
+        where=_place(damage_map, whole[0], range(len(damage_map.building_ids))),
         places=middles(grid).tolist() if sites else [],
-        maps=[draw_map(damage_map, grid, background, k) for k in range(len(grid.parts))],
-        names=[one["name"] for one in sites],
+        maps=[] if sites else whole,
+        details=[(name, one, _place(damage_map, one, one.rows)) for name, one in zip(names, details, strict=True)],
+        spots=spots,
+        grid=grid,
         no_place=_NO_PLACE,
         coordinates=_coordinates,
         length=_length,
         round_length=round_length,
-        full_px=LONG_SIDE_PX,
     )
     write_export(out, [page.encode("utf-8")])
     return out
@@ -108,7 +116,15 @@ def _first(columns: Mapping[str, Sequence[object]], name: str) -> object:
 
 def _pictures(columns: Mapping[str, Sequence[object]], role: str) -> str:
     names, dates = (list(count(columns.get(f"{role}_{name}", ()))) for name in ("image_id", "date"))
-    return f"{' and '.join(dates) or 'date not known'} ({wording.listed(names, 2)})" if names else "none"
+    return f"{wording.plural(len(names), 'scene')}, {wording.listed(sorted(dates)) or 'date not known'}" if names else "none"
+
+
+def _place(damage_map: DamageMap, one: MapPicture, rows: Iterable[int]) -> str:
+    """Return where the middle of a map lies, and in which areas most of its buildings."""
+    named = damage_map.columns.get("adm2_name")
+    areas = wording.listed([*count(named[row] for row in rows)], 3) if named else ""
+    middle = f"around {_coordinates(*np.mean(one.corners, axis=0).tolist())}" if one.corners else ""
+    return f"{middle}; {areas}".strip("; ")
 
 
 def _coordinates(lon: float, lat: float) -> str:
@@ -129,7 +145,7 @@ def _audit(audit: Facts | None, units: Units) -> Section:
     if audit is None:
         words = (
             f"None was made of this run's map. Nobody knows how many of the flagged {units.several} are damaged, nor how "
-            "much damage is missed: the scores are a rank, not a probability. An accuracy assessment answers a few hundred "
+            "much damage is missed: the scores are a rank, not a probability. An accuracy assessment answers "
             f"{units.several} drawn at random."
         )
         return Section("Accuracy assessment", [words])
@@ -152,7 +168,9 @@ def _audit(audit: Facts | None, units: Units) -> Section:
         "In parentheses: 95 % intervals. What people confirmed is no flag: it is not in precision, and counts as found in "
         "recall."
     )
-    return Section("Audit", [note], rows, picture=picture(audit))
+    return Section(
+        "Accuracy assessment", [note, *(one["words"] for one in audit.get("sites", ()))], rows, picture=picture(audit)
+    )
 
 
 def picture(audit: Facts) -> Picture | None:
@@ -215,8 +233,7 @@ def area_section(areas: Sequence[Facts], units: Units) -> list[Section]:
         notes.append(f"In {n_not_assessed:,} of {len(areas):,} areas no {units.one} was assessed: nothing is known of them.")
     if any(row["est_damaged"] is not None for row in areas):
         notes.append(
-            "Estimates of areas assume that the accuracy assessment's curve holds in each; their intervals "
-            "may not be added up."
+            "Estimates of areas assume that the curve of the whole map holds in each; their intervals may not be added up."
         )
     header = (
         "Area", "Code", units.several.capitalize(), "Assessed", "Not assessed", "Confirmed", "Flagged", "Damaged (95 %)",
@@ -250,6 +267,8 @@ def _method(damage_map: DamageMap) -> Section:
         "Method": _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}",
         "Features": "" if features == RCF else words_of(features, facts["feature_maker"]),
         "Layers": all_words(facts.get("layers", ())),
+        "Scenes after the event": ", ".join(count(columns.get("post_image_id", ()))),
+        "Scenes before the event": ", ".join(count(columns.get("pre_image_id", ()))),
         "Settings": f"preset {plain(facts.get('preset'), 60)}, seed {plain(facts.get('seed'))}, run "
         f"{plain(facts['run_id'], 60)}, {facts['made_with']}",
         "Learned from": f"{plain(learned.get('n_positive'))} damaged buildings and those not reviewed, labels up to number "
@@ -261,14 +280,14 @@ def _method(damage_map: DamageMap) -> Section:
         "Score": f"{_SCORE_TYPES.get(kind, kind)}; "
         + ("chances of damage were calibrated on the accuracy assessment" if is_calibrated else "a rank, not a probability"),
         "Threshold": f"flagged from {plain(facts['threshold'])} on ({origin_words(str(facts['threshold_origin']))}; "
-        f"{facts['audit_id']}); "
+        f"{'no accuracy assessment' if facts['audit_id'] == 'not audited' else facts['audit_id']}); "
         "a person's answer overrules the score",
     }
     return Section("Method", table=[row for row in rows.items() if row[1]])
 
 
-def _license(damage_map: DamageMap) -> Section:
-    """Return disclaimer, licenses and the checksums of what the map was made from."""
+def _last(damage_map: DamageMap) -> list[Section]:
+    """Return disclaimer and licenses, then the files, and the checksums of what the map was made from."""
     facts: Facts = damage_map.metadata
     sources = count(damage_map.columns["source_footprint"])
     outlines = "; ".join(_OUTLINES.get(name, name) for name in sources) or "not recorded"
@@ -280,7 +299,10 @@ def _license(damage_map: DamageMap) -> Section:
         "household should rest on it alone.",
         "License of this map: none stated; ask the producer before you pass this map on. "
         f"Outlines: {plain(outlines)}. Pictures: the terms of their providers apply.",
-        f"sha256 of the pictures: {'; '.join(sums[:MOST_SUMS]) or 'not recorded'}{more}",
-        "damage_map.codebook.csv says what every field of the exported files means.",
     )
-    return Section("License and disclaimer", words)
+    files = (
+        "damage_map.codebook.csv says what every field of the exported files means, and which of them the short "
+        "damage_map.geojson has; damage_map.run.json has all figures of this report.",
+        f"sha256 of the pictures: {'; '.join(sums[:MOST_SUMS]) or 'not recorded'}{more}",
+    )
+    return [Section("License and disclaimer", words), Section("Files and checksums", files)]

@@ -58,9 +58,8 @@ def offer(shown: DamageMap) -> Offer | None:
         judged = [at.damaged.value for at in auditing.at_by(shown.layout, shown.run.run_id, check, [now.value, limit.value])]
     costs = [_costs(damaged, n, left) for damaged, n in zip(judged, (n_now, n_flagged), strict=True)]
     words = (
-        f"The accuracy assessment estimates about {left:,} damaged beside the {found.confirmed:,} confirmed. "
-        f"Now {costs[0]}. With its "
-        f"threshold {costs[1]}."
+        f"The accuracy assessment estimates about {left:,} damaged beside the {found.confirmed:,} confirmed. Now "
+        f"{costs[0]}. With its threshold {costs[1]}."
     )
     return Offer(limit, n_flagged, n_now, words)
 

@@ -264,14 +264,17 @@ def test_what_a_run_does_not_assess_is_named_beside_the_number(mapped: Layout) -
     assert (after.n, after.n_not_assessed) == (249, 151)
 
 
-def test_a_better_interval_takes_more_checks_and_an_impossible_number_is_refused(mapped: Layout) -> None:
-    wide, narrow = (auditing.plan(mapped, RUN, relative_half_width=width).n for width in (0.5, 0.2))
-    assert 30 <= wide < narrow <= N
-    few, many = (auditing.plan(mapped, RUN, n) for n in (5, 120))
-    assert (few.n, few.fewest, few.most) == (30, 30, N - 2)
-    assert few.words.startswith("30 checks should give the number damaged to about ±")
-    assert "in about 20 minutes at 10 seconds each; the least is 30." in many.words
-    assert int(few.words.split("±")[1].split(",")[0]) > int(many.words.split("±")[1].split(",")[0])
+def test_what_checks_buy_is_shown_before_the_start_and_an_impossible_number_is_refused(mapped: Layout) -> None:
+    usual = auditing.plan(mapped, RUN)
+    assert (usual.n, usual.fewest, usual.most) == (60, 30, N - 2)
+    rows = auditing.offers(mapped, RUN, 0.5, 100)
+    assert [row[:2] for row in rows] == [("30", "5 min"), ("60", "10 min"), ("100", "17 min"), ("120", "20 min")]
+    widths = [int(row[2].removeprefix("±")) for row in rows]
+    assert sorted(widths, reverse=True) == widths
+    answer_audit(mapped, 100)  # about as wide as it was planned, though damage is not as rare as was supposed
+    assert auditing.offers(mapped, RUN, 0.5, 40)[0][2:] != ("cannot be told",) * 3
+    above_all = auditing.offers(mapped, RUN, 1.0, 30)[0]
+    assert above_all[3] == "cannot be told", "hardly a check is above this threshold"
     for n in (0, 25, N + 1):
         with pytest.raises(PuGeoError, match=f"An accuracy assessment of {n} checks"):
             random_audits.begin_audit(mapped, RUN, n, "ann")

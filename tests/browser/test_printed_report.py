@@ -1,4 +1,4 @@
-"""The report in a real browser: it asks nobody for anything, runs nothing, and prints to at most three A4 pages."""
+"""The report in a real browser: it asks nobody for anything, runs nothing, and prints to at most three pages of A4 or Letter."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from map_parts import EVIL, GRID, made_up_areas, made_up_audit, made_up_map
 from pu_geo.maps.report_job import write_report
 
 pytestmark = [pytest.mark.browser, pytest.mark.ci]
-A4_POINTS = (595, 842)
+POINTS = {"A4": (595, 842), "Letter": (612, 792)}
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 SMUGGLE = """() => new Promise(done => {
     const found = [];
@@ -54,10 +54,11 @@ def test_it_makes_no_request_runs_nothing_and_prints_to_at_most_three_pages(page
         assert page.evaluate("document.querySelectorAll('script').length") == 0
         adjusted = page.evaluate("getComputedStyle(document.body).fontSizeAdjust")
         assert adjusted != "none", "with wide or narrow fonts it is as long"
-        pdf = page.pdf(prefer_css_page_size=True)
-        assert 1 <= pages_of(pdf) <= 3
-        boxes = re.findall(rb"/MediaBox\s*\[0 0 ([\d.]+) ([\d.]+)\]", pdf)
-        assert {(round(float(w)), round(float(h))) for w, h in boxes} == {A4_POINTS}
+        for paper, points in POINTS.items():
+            pdf = page.pdf(format=paper, prefer_css_page_size=True)
+            assert 1 <= pages_of(pdf) <= 3
+            boxes = re.findall(rb"/MediaBox\s*\[0 0 ([\d.]+) ([\d.]+)\]", pdf)
+            assert {(round(float(w)), round(float(h))) for w, h in boxes} == {points}
     stopped = page.evaluate(SMUGGLE)
     assert stopped == ["img-src", "script-src-elem"], "its policy stops what a name might smuggle in"
     assert page.evaluate("window.ran") is None

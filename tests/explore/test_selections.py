@@ -100,8 +100,7 @@ def test_the_job_writes_what_the_damage_map_says_of_these_buildings_alone(
     assert [feature["properties"]["triage"] for feature in found["features"] if feature["id"] == "b4"] == ["confirmed"]
     rows = list(csv.DictReader(io.StringIO(table.read_text(encoding="utf-8-sig"))))
     told = json.loads(table.with_name(f"{table.stem}.run.json").read_text())
-    kinds = ("damaged", "not_flagged", "not_assessed")
-    assert told["counts"] == {kind: sum(row["damage_binary"] == kind for row in rows) for kind in kinds}
+    assert told["counts"]["confirmed"] == sum(row["triage"] == "confirmed" for row in rows) > 0
     assert sum(told["counts"].values()) == len(rows) == 3
     assert told["title"].startswith("Selection Dächer / west of the damage map: ")
     assert told.keys().isdisjoint({"estimate", "audit"})

@@ -19,19 +19,19 @@ from pu_geo.geo.export import exporters
 from pu_geo.jobs import worker
 from pu_geo.maps.actions import Publish
 from pu_geo.maps.damage_map_job import build_damage_map
-from pu_geo.maps.publish_job import publish
+from pu_geo.maps.publish_job import FILE_NAMES, publish
 from pu_geo.store import grades, labels, runs, store, versions
 from pu_geo.store.grades import Grade
 from pu_geo.store.layout import Layout
 
 
 def write(layout: Layout, *formats: str, profiles: tuple[str, ...] = (), threshold: float | None = 0.5) -> dict[str, object]:
-    args = Publish(formats or ("geojson",), profiles=profiles, run="latest", threshold=threshold).args(layout)
+    args = Publish(formats or ("geojson-full",), profiles=profiles, run="latest", threshold=threshold).args(layout)
     return publish(job_of(layout), **json.loads(json.dumps(args)))
 
 
 def features(layout: Layout, version: str) -> dict[str, dict]:
-    document = json.loads((layout.exports / version / "damage_map.geojson").read_text(encoding="utf-8"))
+    document = json.loads((layout.exports / version / FILE_NAMES["geojson-full"]).read_text(encoding="utf-8"))
     return {feature["id"]: feature["properties"] for feature in document["features"]}
 
 
@@ -40,7 +40,7 @@ def test_a_version_holds_all_that_belongs_to_it(mapped: Layout) -> None:
     folder = mapped.exports / "v1"
     assert made["out"] == str(folder)
     names = {path.name for path in folder.iterdir()}
-    assert {f"damage_map.{name}" for name in exporters.EXPORTERS if name != "heat"} | {"damage_heat.tif"} <= names
+    assert {FILE_NAMES[name] for name in exporters.EXPORTERS} <= names
     assert {"damage_map.codebook.csv", "damage_map.run.json", "version.json", "report.html"} <= names
     assert {"areas_grid500m.csv", "areas_grid500m.geojson"} <= names
     assert sorted(names) == sorted(made["files"])
@@ -48,6 +48,32 @@ def test_a_version_holds_all_that_belongs_to_it(mapped: Layout) -> None:
     assert len(table) == N
     assert set(table["product_version"]) == {"v1"}
     assert "ems_class" in table
+
+
+def test_the_short_geojson_says_as_honestly_what_the_full_one_says_in_at_most_15_columns(mapped: Layout) -> None:
+    say(mapped, "b5", "positive")
+    write(mapped, "geojson", "geojson-full", profiles=("copernicus",))
+    folder, full = mapped.exports / "v1", features(mapped, "v1")
+    document = json.loads((folder / FILE_NAMES["geojson"]).read_text(encoding="utf-8"))
+    short = {feature["id"]: feature["properties"] for feature in document["features"]}
+    columns = set(short["b5"])
+    assert len(columns - {"ems_class"}) <= 15
+    assert short == {building: {name: row[name] for name in columns} for building, row in full.items()}
+    honest = {
+        "assessed",
+        "not_assessed_reason",
+        "damage_binary",
+        "damage_class",
+        "triage",
+        "label",
+        "score",
+        "p_low",
+        "ems_class",
+    }
+    assert honest <= columns
+    assert document["pu_geo"] == json.loads((folder / "damage_map.run.json").read_bytes())
+    with (folder / "damage_map.codebook.csv").open(encoding="utf-8-sig") as stream:
+        assert {row["field"] for row in csv.DictReader(stream) if row["in_short_geojson"] == "yes"} == columns
 
 
 def test_the_next_version_says_what_changed(mapped: Layout) -> None:
@@ -189,7 +215,7 @@ def test_a_damaged_building_is_not_graded_until_a_person_grades_it(mapped: Layou
     assert "1 major, 1 minor" in report
 
 
-@pytest.mark.parametrize("name", ["geojson", "csv"])
+@pytest.mark.parametrize("name", ["geojson-full", "csv"])
 def test_labels_of_an_exported_map_arrive_in_a_new_project(mapped: Layout, tmp_path: Path, name: str) -> None:
     click(mapped, "b5", damage_types=("roof",), absent_types=("flooded",), grade="major", comment="gone")
     click(mapped, "b6", label="not_damaged")
@@ -198,7 +224,7 @@ def test_labels_of_an_exported_map_arrive_in_a_new_project(mapped: Layout, tmp_p
     write(mapped, name)
     (tmp_path / "again").mkdir()
     other = mapped_project(tmp_path / "again")
-    done = import_labels(other, str(mapped.exports / "v1" / f"damage_map.{name}"), analyst="bob")
+    done = import_labels(other, str(mapped.exports / "v1" / FILE_NAMES[name]), analyst="bob")
     assert (done["stored"], done["skipped"]) == (43, N - 43)
 
     def said(one: Layout) -> dict[str, tuple[object, ...]]:
@@ -212,4 +238,4 @@ def test_labels_of_an_exported_map_arrive_in_a_new_project(mapped: Layout, tmp_p
         [one.inclusion for one in store.call(layout, labels.audit_answers).values()] for layout in (mapped, other)
     )
     assert sorted(same) == pytest.approx(sorted(chances), rel=1e-4)
-    assert import_labels(other, str(mapped.exports / "v1" / f"damage_map.{name}"), analyst="bob")["stored"] == 0
+    assert import_labels(other, str(mapped.exports / "v1" / FILE_NAMES[name]), analyst="bob")["stored"] == 0

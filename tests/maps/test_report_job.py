@@ -83,7 +83,7 @@ def test_without_an_audit_no_number_of_damaged_buildings_stands_as_a_fact(tmp_pa
         assert absent not in seen
     assert "Accuracy assessment None was made of this run's map." in seen
     # of 80: 10 confirmed, 20 flagged, 40 below, 10 not assessed; what people confirmed is counted once
-    expected = "10 confirmed damaged by a person 20 flagged by score, not looked at 40 not flagged: no proof of an intact"
+    expected = "10 confirmed damaged by a person 20 flagged by score, to look at: no count of damage 40 not flagged: no proof of an intact"
     assert f"{expected} building 10 not assessed (12 %): nothing is known" in seen
     assert "0 confirmed" in report(tmp_path, made_up_map(0)).seen, "an empty map can be printed"
     assert "License of this map: none stated" in seen

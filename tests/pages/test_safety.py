@@ -95,7 +95,7 @@ def test_a_run_goes_once_its_dialog_is_confirmed_and_comes_back(two_runs: Layout
 
 
 def test_a_version_goes_and_its_space_is_reclaimed(two_runs: Layout) -> None:
-    app = press(show_tab(two_runs, "Export"), "remove-v1")
+    app = press(show_tab(two_runs, "Versions"), "remove-v1")
     assert "the next one is v2" in words(app)
     press(app, "removal-do")
     assert versions.numbers(two_runs) == []

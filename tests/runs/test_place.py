@@ -15,7 +15,7 @@ from small_parts import WKT_UTM15, add_chips, click, facts_of, job_of, small_gri
 
 from pu_geo.analysis import metrics, place
 from pu_geo.analysis.audit import design
-from pu_geo.assessment import auditing, random_audits
+from pu_geo.assessment import random_audits
 from pu_geo.features import rcf
 from pu_geo.geo.vector.crs import LOCAL
 from pu_geo.maps import run_card
@@ -140,11 +140,6 @@ def test_an_audit_and_its_size_are_designed_by_the_scores_without_it(
         design.design(array_of(layout, on, name).astype(np.float64), is_known, n=40, seed=3)
         for name in ("scores_alone", "scores")
     )
-    asked: list[NDArray[np.float64]] = []
-    with monkeypatch.context() as patch:
-        patch.setattr(auditing.audit, "size_for", lambda scores, *_, **how: asked.append(scores) or 37)
-        assert auditing.plan(layout, on).n == 37
-    np.testing.assert_array_equal(asked[0], array_of(layout, on, "scores_alone"))
     sample = random_audits.begin_audit(copy_of(layout, "audited"), on, 40, "ann").sample
     np.testing.assert_array_equal(sample.rows, alone.rows)
     np.testing.assert_array_equal(sample.stratum, alone.stratum)

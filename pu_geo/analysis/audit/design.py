@@ -30,8 +30,6 @@ from pu_geo.analysis.audit.bounds import (
     Bools,
     Estimate,
     Floats,
-    Part,
-    interval,
     not_enough,
     of_flagged,
     parts,
@@ -40,7 +38,7 @@ from pu_geo.analysis.audit.bounds import (
     why_not_enough,
 )
 from pu_geo.analysis.audit.bounds import UNDAMAGED as UNDAMAGED
-from pu_geo.analysis.audit.progress import FEWEST_CHECKS, Audit, Rows, n_counted, start_audit
+from pu_geo.analysis.audit.progress import Audit, Rows, n_counted, start_audit
 
 Scores = NDArray[np.floating]
 
@@ -119,75 +117,6 @@ def as_answered(sample: Audit, answers: Answers, checked_at: Rows, known_at: Row
     """
     drawn = sample.rows[: sample.n_drawn]
     return replace(sample, n_drawn=n_counted(answers[drawn] != OPEN, checked_at[drawn], known_at[drawn]))
-
-
-def size_for(
-    scores: Scores, is_known: Bools, *, guess: float | Scores, relative_half_width: float, confidence: float = 0.95
-) -> int:
-    """Compute how many checks give a wanted interval of the number damaged; see `half_width_of` for what that supposes.
-
-    Args:
-        scores, is_known, guess, confidence: as there.
-        relative_half_width: wanted half width as a share of the damaged buildings among those that are not known, above 0.
-
-    Returns:
-        Checks, at most the number of buildings that are not known.
-
-    Raises:
-        ValueError: if the half width is not above 0, or the guess is outside [0, 1].
-    """
-    audit, sizes, share = _planned(scores, is_known, guess)
-    if not relative_half_width > 0:
-        raise ValueError(f"a half width above 0 is needed; got {relative_half_width}.")
-    fewest, most = min(FEWEST_CHECKS, len(audit.rows)), len(audit.rows)
-    while fewest < most:
-        n = (fewest + most) // 2
-        is_reached = _half_width(audit, sizes, share, n, confidence) <= relative_half_width * float(share @ sizes)
-        fewest, most = (fewest, n) if is_reached else (n + 1, most)
-    return fewest
-
-
-def half_width_of(
-    scores: Scores, is_known: Bools, *, guess: float | Scores, n: int, confidence: float = 0.95
-) -> tuple[float, float]:
-    """Compute what so many checks would say of the number damaged among the buildings that are not known.
-
-    Supposes that each stratum shows exactly as many damaged buildings as the guess expects, and that every check gets an
-    answer; about half of such audits will be wider. A guess of one number spreads the damage evenly over all scores,
-    which errs towards more checks where scores are good.
-
-    Args:
-        scores, is_known: as for `design`.
-        guess: chance of damage, float [N] in [0, 1], or one share for all that are not known.
-        n: checks.
-        confidence: of the interval, in (0, 1).
-
-    Returns:
-        Half width of the interval, infinite where a stratum has no check, and the number damaged by the guess.
-
-    Raises:
-        ValueError: if the guess is outside [0, 1].
-    """
-    audit, sizes, share = _planned(scores, is_known, guess)
-    return _half_width(audit, sizes, share, n, confidence), float(share @ sizes)
-
-
-def _planned(scores: Scores, is_known: Bools, guess: float | Scores) -> tuple[Audit, Rows, Floats]:
-    """Return the audit without checks, the sizes of its strata, and the share of each that is damaged by the guess."""
-    chance = np.broadcast_to(np.asarray(guess, np.float64), scores.shape)
-    if not ((chance >= 0) & (chance <= 1)).all():
-        raise ValueError(f"a guess in [0, 1] is needed; got {guess!r}.")
-    audit = design(scores, is_known, n=0, seed=0)
-    sizes = audit.sizes()
-    return audit, sizes, np.bincount(audit.stratum, weights=chance[audit.rows], minlength=len(sizes)) / sizes
-
-
-def _half_width(audit: Audit, sizes: Rows, share: Floats, n: int, confidence: float) -> float:
-    checks = np.bincount(audit.stratum[:n], minlength=len(sizes))
-    if not checks.all():
-        return float("inf")
-    low, high = interval(_expected(sizes, checks, share), confidence)
-    return (high - low) / 2
 
 
 def estimate_total(sample: Audit, answers: Answers, *, confidence: float = 0.95) -> Estimate:
@@ -283,16 +212,6 @@ def _at(
     n_flagged = int(((side == 0) & (answers == OPEN)).sum())
     recall = share_above(above, below, confidence)
     return AtThreshold(threshold, n_flagged, damaged, precision, recall, above.n_checks, above.n_damaged)
-
-
-def _expected(sizes: NDArray[np.int64], checks: NDArray[np.int64], share: Floats) -> Part:
-    """An audit in which each stratum shows the damaged buildings that are expected of it."""
-    damaged, n = share * checks, float(sizes.sum())
-    shown = float(damaged.sum())
-    return Part(
-        n, shown, n - float(checks.sum()) + shown, shown, 0, checks.astype(np.float64), damaged,
-        (sizes - checks).astype(np.float64), np.ones(len(sizes), np.bool_), int(checks.sum()), round(shown),
-    )  # fmt: skip
 
 
 def _population(sample: Audit, answers: Answers, scores: Scores) -> Bools:

@@ -49,6 +49,13 @@ PROFILES: dict[Profile, Mapping[str, Mapping[str, str | int]]] = {
     },
 }  # fmt: skip
 """Profile -> column -> class of each value of `damage_class`; a column without a class for one has null there."""
+SHORT = (
+    "building_id", "site", "adm2_name", "assessed", "not_assessed_reason", "damage_binary", "damage_class", "score",
+    "p_damaged", "p_low", "p_high", "rank", "triage", "label", "post_date",
+)  # fmt: skip
+"""Columns of the short GeoJSON: which building, where, what is known of it, how surely, and from when the picture is.
+
+Outlines stand in for `lon` and `lat`, the member `pu_geo` for what all buildings share, such as the threshold."""
 _GRADE_OF_LABEL = {"damaged": NOT_GRADED, "no_visible_damage": "no_visible_damage", "not_assessable": "not_assessed"}
 
 
@@ -184,6 +191,12 @@ def with_classes(damage_map: DamageMap, profile: Profile) -> DamageMap:
         for column, names in PROFILES[profile].items()
     }
     return replace(damage_map, columns={**damage_map.columns, **classes})
+
+
+def shortened(damage_map: DamageMap) -> DamageMap:
+    """Return the map with the columns of `SHORT` alone, and the classes of other services that were asked for."""
+    kept = {*SHORT, *(column for classes in PROFILES.values() for column in classes)}
+    return replace(damage_map, columns={name: values for name, values in damage_map.columns.items() if name in kept})
 
 
 def _grade(damage_class: object, label: object, binary: object) -> str | None:

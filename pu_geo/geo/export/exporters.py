@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape, quoteattr
 import orjson
 
 from pu_geo.files import write_export
-from pu_geo.geo.export.codebook import Field, fields_of
+from pu_geo.geo.export.codebook import SHORT, Field, fields_of, shortened
 from pu_geo.geo.export.geometry import geojson_of
 from pu_geo.geo.export.heat import export_heat
 from pu_geo.geo.export.layers import export_fgb, export_gpkg, export_parquet
@@ -39,6 +39,11 @@ def export_geojson(damage_map: DamageMap, out: Path) -> None:
     """
     pieces = ((piece.columns["building_id"], piece.shapes, _properties(piece)) for piece in pieces_of(damage_map, "geojson"))
     write_export(out, geojson_lines(damage_map.metadata, pieces))
+
+
+def export_short_geojson(damage_map: DamageMap, out: Path) -> None:
+    """Write the same with the columns that people read, see `codebook.SHORT`; `pu_geo` has all metadata."""
+    export_geojson(shortened(damage_map), out)
 
 
 def _properties(piece: Piece) -> Iterator[dict[str, object]]:
@@ -148,7 +153,8 @@ def _places(ring: list[list[float]]) -> str:
 
 
 EXPORTERS: dict[str, Callable[[DamageMap, Path], None]] = {
-    "geojson": export_geojson,
+    "geojson": export_short_geojson,
+    "geojson-full": export_geojson,
     "gpkg": export_gpkg,
     "parquet": export_parquet,
     "fgb": export_fgb,
@@ -167,8 +173,11 @@ def write_side_files(damage_map: DamageMap, out: Path) -> list[Path]:
     Returns:
         The two paths.
     """
-    header = ("field", "type", "unit", "meaning", "allowed_values")
-    rows = [(f.name, f.kind, f.unit, f.meaning, f.allowed) for f in fields_of(damage_map)]
+    header = ("field", "type", "unit", "meaning", "allowed_values", "in_short_geojson")
+    is_short = set(shortened(damage_map).columns) | {SHORT[0]}
+    rows = [
+        (f.name, f.kind, f.unit, f.meaning, f.allowed, "yes" if f.name in is_short else "no") for f in fields_of(damage_map)
+    ]
     codebook, run = out.with_name(f"{out.stem}.codebook.csv"), out.with_name(f"{out.stem}.run.json")
     write_export(codebook, [BYTE_ORDER_MARK, csv_lines([header, *rows])])
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY

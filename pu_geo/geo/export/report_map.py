@@ -1,13 +1,13 @@
 """The maps of a printed report: the scene in grey, with buildings colored by triage; of many, those that matter alone.
 
-Of an event of several sites there is a map for each.
+Of an event of several sites there is a map for each; of one large site, one of all, and one of each hot spot.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -23,7 +23,10 @@ from pu_geo.geo.vector.sites import in_px
 from pu_geo.records import DamageMap, Grid
 
 LONG_SIDE_PX = 1600
-MOST_FULL = 4  # maps of the full size; more of them share as many pixels, so that a report stays below some 6 MB
+MOST_FULL = 4  # so many maps of the full size have as many pixels as all sites together: a report stays below some 6 MB
+SIDE_PX = 740  # of a site among several, and of a hot spot
+LARGE_M, SPOT_M = 1_200.0, 300.0  # longer side of a site that has hot spots, and their shortest side
+N_SPOTS, FEWEST_MARKED = 4, 12
 MOST_OUTLINES = 12_000  # one building in 200 pixels; beyond it those that are not flagged are left out
 SMALLEST_MARK_PX = 7.0  # 0.8 mm in print
 MARKED = ("confirmed", "flagged", "high_precision")
@@ -32,7 +35,7 @@ _SHIFT = 4  # cv2 draws with coordinates in sixteenths of a pixel
 _INK, _HATCH = (40, 40, 40), (110, 110, 110)
 _LIGHT, _DARK = {"below": "#FFFFFF", "high_recall": "#F0E442"}, {"below": "#9A9A9A", "high_recall": "#A08C00"}
 _WORDS = {
-    "high_recall": "Not flagged, but above the accuracy assessment's threshold for high recall",
+    "high_recall": "Not flagged, but above the threshold for high recall",
     "not_assessed": "Not assessed: nothing is known",
 }
 _FARTHEST_PX = 20_000.0
@@ -40,6 +43,8 @@ _KINDS = {"below": "outline", "high_recall": "outline", "not_assessed": "hatch",
 _DARKEST, _LIGHTEST = 90, 240  # colors and black lines must stand out from it
 
 Picture = NDArray[np.uint8]
+Spot = NDArray[np.int64]
+"""First column and row of a part of the only site, and its width and height, pixels of the project, [4]."""
 
 
 @dataclass(frozen=True)
@@ -53,15 +58,16 @@ class LegendRow:
 
 @dataclass(frozen=True)
 class MapPicture:
-    """A map of the whole grid of a site, as square on the ground as on paper.
+    """A map of the whole grid of a site, or of a hot spot, as square on the ground as on paper.
 
     Attributes:
         data: the file, JPEG with a background, PNG without.
-        width, height: pixels; the longer is 1,600, and less where there are more than four sites: 716 for 20 of them.
+        width, height: pixels; the longer is 1,600; 740 of a hot spot and of one of several sites, 716 of one of 20.
         m_per_px: meters on the ground.
         north_deg: where true north is at the center, degrees clockwise from up; NaN without a place on the Earth.
         corners: (longitude, latitude) in degrees WGS 84: upper left, upper right, lower left, lower right; NaN where the
             site's CRS does not reach one of them; none without a place on the Earth.
+        rows: which buildings of the map lie in it.
     """
 
     data: bytes
@@ -73,26 +79,61 @@ class MapPicture:
     corners: tuple[tuple[float, float], ...]
     legend: tuple[LegendRow, ...]
     has_scene: bool
+    rows: Sequence[int]
 
 
 @dataclass(frozen=True)
 class _Frame:
     """How pixels of the project become pixels of the map of a site."""
 
-    grid: Grid  # of the site
+    grid: Grid  # of the site, or as if the hot spot were one
     width: int
     height: int
     m_per_px: float
+    column: int = 0
 
     @property
     def scale(self) -> NDArray[np.float64]:
         return np.array([self.width / self.grid.width, self.height / self.grid.height])
 
     def to_map(self, px: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray((px - (0, self.grid.row)) * self.scale)
+        return np.asarray((px - (self.column, self.grid.row)) * self.scale)
 
 
-def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None, number: int = 0) -> MapPicture:
+def hot_spots(damage_map: DamageMap, grid: Grid) -> list[Spot]:
+    """Return where the confirmed and flagged buildings of a large site crowd, the fullest part first.
+
+    Four groups by k-means, each in a square without its outermost 2 % on each side. None where the site is small, few
+    buildings are marked, or there are several sites.
+    """
+    places = _middles(_in_px(damage_map, grid))[[str(value) in MARKED for value in damage_map.columns["triage"]]]
+    places = places[np.isfinite(places).all(axis=1)]
+    if grid.sites or _frame(grid, 1).m_per_px < LARGE_M or len(places) < FEWEST_MARKED:
+        return []
+    cv2.setRNGSeed(0)
+    until = (cv2.TERM_CRITERIA_EPS + cv2.TERM_CRITERIA_MAX_ITER, 50, 1.0)
+    _, group, _ = cv2.kmeans(places.astype(np.float32), N_SPOTS, None, until, 3, cv2.KMEANS_PP_CENTERS)  # type: ignore[call-overload]
+    group, ends = group.ravel(), np.array([grid.width, grid.height])
+    m_per_px, found = np.abs(grid.m_per_px[0]), list[Spot]()
+    for k in np.argsort(-np.bincount(group)):
+        low, high = np.percentile(places[group == k], [2, 98], axis=0)
+        size = np.minimum(np.maximum((1.15 * (high - low) * m_per_px).max(), SPOT_M) / m_per_px, ends)
+        found.append(np.hstack([np.clip((low + high - size) / 2, 0, ends - size), size]).astype(np.int64))
+    return found
+
+
+def _in_px(damage_map: DamageMap, grid: Grid) -> NDArray[np.object_]:
+    return in_px(np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object))), grid)
+
+
+def _middles(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
+    """Return the middle of the box of each shape, float64 [N, 2]; NaN of those that are nowhere."""
+    return np.asarray(shapely.bounds(shapes).reshape(-1, 2, 2).mean(axis=1))
+
+
+def draw_map(
+    damage_map: DamageMap, grid: Grid, background: Path | None, number: int = 0, spot: Spot | None = None
+) -> MapPicture:
     """Draw the map of a site for a report; of the only site there is, it is the map of the project.
 
     Args:
@@ -101,22 +142,31 @@ def draw_map(damage_map: DamageMap, grid: Grid, background: Path | None, number:
         grid: of the project.
         background: folder of a tile pyramid of this grid, see `raster.quicklooks`; plain white where there is none.
         number: of the site in `grid.parts`.
+        spot: the part of it to draw; all of it if None.
 
     Raises:
         ValueError: if the pyramid belongs to a grid of another size.
     """
-    site = grid.parts[number]
-    frame = _frame(site, round(LONG_SIDE_PX * min(1.0, MOST_FULL / len(grid.parts)) ** 0.5))
+    site, n = grid.parts[number], len(grid.parts)
+    frame = _frame(site, LONG_SIDE_PX if n == 1 else round(min(SIDE_PX, LONG_SIDE_PX * (MOST_FULL / n) ** 0.5)))
+    if spot is not None:
+        column, row, width, height = spot.tolist()
+        a, b, c, d, e, f = site.transform
+        part = replace(site, transform=(a, b, c + a * column, d, e, f + e * row), row=row, width=width, height=height)
+        frame = replace(_frame(part, SIDE_PX), column=column)
     scene = None if background is None else _grey_scene(background, grid, frame)
     picture = np.full((frame.height, frame.width, 3), 255, np.uint8) if scene is None else scene
     triage = np.array([str(value) for value in damage_map.columns["triage"]], dtype=object)
-    shapes = in_px(np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object))), grid)
+    shapes = _in_px(damage_map, grid)
     of = damage_map.columns.get("site", [site.name] * len(triage))
     here = [row for row, name in enumerate(of) if name == site.name]
+    if spot is not None:
+        at = frame.to_map(_middles(shapes))
+        here = np.flatnonzero(((at >= 0) & (at <= [frame.width, frame.height])).all(axis=1)).tolist()
     legend = _draw_buildings(picture, shapes[here], triage[here], frame, _DARK if scene is None else _LIGHT)
     data, media_type = _encode(picture, is_photo=scene is not None)
-    where = (_north_deg(frame), _corners(site)) if grid.has_place else (math.nan, ())
-    return MapPicture(data, media_type, frame.width, frame.height, frame.m_per_px, *where, legend, scene is not None)
+    where = (_north_deg(frame), _corners(frame.grid)) if grid.has_place else (math.nan, ())
+    return MapPicture(data, media_type, frame.width, frame.height, frame.m_per_px, *where, legend, scene is not None, here)
 
 
 def middles(grid: Grid) -> NDArray[np.float64]:
@@ -255,8 +305,8 @@ def _grey_scene(folder: Path, grid: Grid, frame: _Frame) -> Picture | None:
         )
     zoom = next((z for z, px in enumerate(pyramid["resolutions"]) if px * frame.scale.max() <= 1), pyramid["max_zoom"])
     px = pyramid["resolutions"][zoom]
-    first = round(site.row / px)
-    colors, holds = read_level(folder / str(zoom), 0, first, math.ceil(site.width / px), math.ceil(site.height / px))
+    first = round(frame.column / px), round(site.row / px)
+    colors, holds = read_level(folder / str(zoom), *first, math.ceil(site.width / px), math.ceil(site.height / px))
     grey, is_empty = np.asarray(cv2.cvtColor(colors, cv2.COLOR_RGB2GRAY), np.uint8), ~holds
     size = np.round(np.array(grey.shape[::-1]) * px * frame.scale).astype(int).tolist()
     if not is_empty.all():

@@ -1,1 +1,1 @@
-"""The pieces of the Damage map screen: audit, areas, scenes, versions."""
+"""The pieces of the Damage map screen: accuracy assessment, areas, scenes, versions."""

@@ -27,7 +27,7 @@ def draw(run_id: str, shown: DamageMap) -> None:
     """Draw all about the accuracy assessment of a run's map; "use" buttons store another threshold."""
     found, layout = shown.audit, shown.layout
     if found is None:
-        _invite(layout, run_id)
+        _invite(layout, run_id, shown)
         return
     _status(layout, found)
     _figures(run_id, shown)
@@ -42,7 +42,7 @@ def draw(run_id: str, shown: DamageMap) -> None:
 
 
 def _figures(run_id: str, shown: DamageMap) -> None:
-    """Draw the number damaged, precision and recall, each with its interval and basis."""
+    """Draw the number damaged, precision and recall, each with its interval and basis, or why checks cannot tell it."""
     total, precision, recall = st.columns(3, gap="medium")
     damaged, here = auditing.how_many(shown.layout), shown.at
     figure = damaged.total
@@ -58,8 +58,12 @@ def _figures(run_id: str, shown: DamageMap) -> None:
         (recall, texts.RECALL_AT, texts.RECALL_HELP, here.recall),
     )
     for column, title, help_words, share in both:
-        column.metric(title, share_words(share), border=True, help=help_words)
-        column.caption(frame.plain(share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)))
+        words = share.words.removeprefix(texts.NOT_ENOUGH_PREFIX)
+        if share.is_enough:
+            column.metric(title, share_words(share), border=True, help=help_words)
+        else:
+            words = texts.CANNOT_TELL.format(title=title, why=words)
+        column.caption(frame.plain(words))
     if sites := auditing.by_site(shown.layout, run_id, shown.limit.value):
         with st.expander(texts.BY_SITE):
             st.markdown("\n".join(f"- {frame.plain(one['words'])}" for one in sites))
@@ -75,7 +79,7 @@ def _offer(run_id: str, shown: DamageMap) -> None:
         st.button(texts.TAKE.format(n=offer.n_flagged, now=offer.n_now), key="audit-take", on_click=take)
 
 
-def _invite(layout: Layout, run_id: str) -> None:
+def _invite(layout: Layout, run_id: str, shown: DamageMap) -> None:
     st.markdown(texts.NO_AUDIT)
     frame.caption(auditing.how_many(layout).words_beside(run_id))  # perhaps by the audit of another run
     with frame.show_errors():
@@ -83,13 +87,13 @@ def _invite(layout: Layout, run_id: str) -> None:
         if not usual.n:
             st.caption(usual.words)
             return
-        n = st.number_input(texts.CHECKS, 1, None, usual.n, 10, width=200, key=f"audit-size-{run_id}")
-        plan = (
-            usual if n == usual.n else auditing.plan(layout, run_id, int(n))
-        )  # at least the fewest that give an estimate, and no more than there are
-        frame.caption(plan.words)
-        begin = partial(random_audits.begin_audit, layout, run_id, plan.n, frame.analyst())
-        start = texts.START.format(n=plan.n)
+        n = st.number_input(texts.CHECKS, usual.fewest, usual.most, usual.n, 10, width=200, key=f"audit-size-{run_id}")
+        rows = auditing.offers(layout, run_id, shown.limit.value, n)
+        table = [texts.BUYS, ["---", *["---:"] * (len(texts.BUYS) - 1)], *rows]
+        st.markdown("\n".join(f"| {' | '.join(row)} |" for row in table))
+        frame.caption(f"{texts.BUYS_WORDS} {usual.words}")
+        begin = partial(random_audits.begin_audit, layout, run_id, n, frame.analyst())
+        start = texts.START.format(n=n)
         frame.button(start, begin, type="primary", icon=":material/fact_check:", key="audit-start", goes_to="annotate")
 
 
@@ -118,9 +122,13 @@ def _status(layout: Layout, found: AuditView) -> None:
 
 
 def _wish(layout: Layout, run_id: str, found: AuditView) -> None:
-    """Offer the threshold that reaches a wanted precision or recall."""
+    """Offer the threshold that reaches a wanted precision or recall, as far as these checks can tell it."""
     what = st.radio(texts.WISH, texts.PRECISION_OR_RECALL, horizontal=True, key="wish-kind")
-    wish = st.slider(texts.AT_LEAST.format(what=what), 0.05, 1.0, 0.8, 0.05, key="wish-value", format="percent")
+    most = int(max(getattr(row, what).value or 0.0 for row in found.rows) * 20) * 5
+    if most <= 5 or not found.done.n_damaged:
+        st.caption(texts.NO_WISH.format(what=what))
+        return
+    wish = st.slider(texts.AT_LEAST.format(what=what), 5, most, min(80, most), 5, key=f"wish-{what}", format="%d %%") / 100
     choice = auditing.choose(found, precision=wish) if what == "precision" else auditing.choose(found, recall=wish)
     frame.caption(choice.words)
     for value, words in ((choice.assured, texts.ASSURED), (choice.estimated, texts.ESTIMATED)):

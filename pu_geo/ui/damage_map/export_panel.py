@@ -13,6 +13,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from pu_geo import jobs, wording
+from pu_geo.assessment import auditing
 from pu_geo.lifecycle import projects
 from pu_geo.maps import exporting
 from pu_geo.maps.actions import Publish
@@ -54,12 +55,24 @@ def _is_open() -> bool:
 
 
 def _confirm(run_id: str, shown: DamageMap) -> None:
-    """Draw what the next version will say, its files, and the button that writes it."""
+    """Draw what the next version will say, and beside it its files and the button that writes it."""
     if not _is_open():
         st.rerun()
     layout, number, threshold = shown.layout, versions.next_number(shown.layout), shown.limit.value
     with frame.show_errors():  # what it was made from may be gone
+        frame.caption(auditing.how_many(layout).words_beside(run_id))
+        with st.container(horizontal=True, gap="small"):
+            for kind in CLASSES:
+                st.metric(texts.COUNTED[kind], f"{shown.n[kind]:,}", border=True, width=165)
+    summary, files = st.columns([3, 2], gap="medium")
+    with summary, frame.show_errors():
         _draw_summary(run_id, shown, number)
+    with files:
+        _draw_files(layout, run_id, number, threshold)
+
+
+def _draw_files(layout: Layout, run_id: str, number: int, threshold: float) -> None:
+    """Draw the formats of the next version and the button that writes it."""
     if not is_writable(layout):
         st.info(texts.READ_ONLY, icon=":material/lock:")
         st.code(
@@ -108,8 +121,6 @@ def _start(layout: Layout, run_id: str, threshold: float, *fields: str) -> None:
 
 
 def _draw_summary(run_id: str, shown: DamageMap, number: int) -> None:
-    for column, kind in zip(st.columns(len(CLASSES)), CLASSES, strict=True):
-        column.metric(texts.CLASSES[kind], f"{shown.n[kind]:,}", border=True)
     if shown.sites:
         st.dataframe(shown.sites, column_config=SITE_COLUMNS, hide_index=True)
     basis = texts.THRESHOLD_IS.format(
@@ -179,7 +190,7 @@ def _draw_version(layout: Layout, version: Mapping[str, Any]) -> None:
         )
         counts = texts.VERSION_COUNTS.format(
             confirmed=version["confirmed"],
-            flagged=version["flagged"] - version["confirmed"],
+            flagged=version["flagged"],
             not_assessed=version["not_assessed"],
             n=version["n"],
             units=frame.plain(version["units"]),

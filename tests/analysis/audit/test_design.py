@@ -169,7 +169,6 @@ def test_all_known_needs_no_check_and_all_damaged_is_bounded_by_all() -> None:
     assert bounds(audit.estimate_total(sample, truth)) == (20, 20, 20)
     (at,) = audit.at_thresholds(sample, truth, scores, [0.5])
     assert bounds(at.recall) == (1, 1, 1)
-    assert audit.size_for(scores, np.ones(50, np.bool_), guess=0.1, relative_half_width=0.1) == 0
     low, value, high = bounds(audit.estimate_total(*drawn_audit(np.ones(2000, np.int8), event(2000)[0], 200)))
     assert 1950 < low < value == high == 2000
     sample, answers = drawn_audit(truth[:15], scores[:15], 10)  # fewer than twenty buildings are one stratum
@@ -227,28 +226,3 @@ def test_threshold_for_takes_the_lowest_for_precision_and_the_highest_for_recall
     for wishes in ({}, {"precision": 0.5, "recall": 0.5}, {"recall": 1.5}):
         with pytest.raises(ValueError, match="one wish"):
             audit.threshold_for(rows, **wishes)
-
-
-def test_size_reaches_the_wanted_width_and_one_check_less_does_not_by_far() -> None:
-    scores, truth = event(20_000, 400)
-    known = np.zeros(20_000, np.bool_)
-    chance = np.clip(0.02 * np.exp(2 * scores - 2), 0, 1)
-    chance *= 0.02 / chance.mean()
-    n = audit.size_for(scores, known, guess=chance, relative_half_width=0.4)
-    widths = []
-    for seed in range(8):
-        sample, answers = drawn_audit(truth, scores, n, seed)
-        low, _, high = bounds(audit.estimate_total(sample, answers))
-        widths.append((high - low) / 2 / 400)
-    assert np.median(widths) == pytest.approx(0.4, rel=0.25)
-    finer = audit.size_for(scores, known, guess=chance, relative_half_width=0.2)
-    assert 3 * n < finer < 5 * n
-    assert audit.size_for(scores, known, guess=0.02, relative_half_width=0.4) > n  # nothing is hoped of the scores
-    half, expected = audit.half_width_of(scores, known, guess=chance, n=n)
-    assert (half / expected, expected) == (pytest.approx(0.4, rel=0.02), pytest.approx(400))
-    assert audit.half_width_of(scores, known, guess=chance, n=3)[0] == math.inf
-    assert audit.size_for(scores, known, guess=0.5, relative_half_width=1.0) == 30
-    assert audit.size_for(scores, known, guess=0.0, relative_half_width=0.1) == 20_000
-    for given in ({"guess": 0.1, "relative_half_width": 0.0}, {"guess": 1.1, "relative_half_width": 0.1}):
-        with pytest.raises(ValueError, match="is needed"):
-            audit.size_for(scores, known, **given)

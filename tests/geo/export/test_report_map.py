@@ -14,7 +14,7 @@ from geo_parts import joined
 from numpy.typing import NDArray
 
 from pu_geo.geo.export import report_map
-from pu_geo.geo.export.report_map import MapPicture, draw_map, round_length
+from pu_geo.geo.export.report_map import MapPicture, draw_map, hot_spots, round_length
 from pu_geo.geo.raster.quicklooks import NO_DATA_GREY, build_pyramid
 from pu_geo.records import DamageMap, Grid, Scene
 
@@ -158,3 +158,19 @@ def test_the_map_is_white_where_there_is_no_scene(tiles: Callable[..., Path]) ->
 )
 def test_lengths_are_rounded_up_to_what_people_read(length: float, expected: float) -> None:
     assert round_length(length) == pytest.approx(expected)
+
+
+def test_each_crowd_of_marked_buildings_in_a_large_site_has_a_map_of_its_own() -> None:
+    grid = replace(GRID, width=20_000, height=12_000)
+    corner = np.array([grid.transform[2], grid.transform[5]])
+    crowds = [(500.0, 400.0), (9_000.0, 500.0), (1_000.0, 5_000.0), (8_000.0, 5_200.0)]  # m to the east and south
+    places = [corner + np.array([east + 20 * k, -south - 15 * k]) for east, south in crowds for k in range(6)]
+    wkb = [shapely.to_wkb(shapely.box(x, y, x + 8, y + 8)) for x, y in places]
+    columns = {"triage": ["flagged"] * 23 + ["below"]}
+    damage_map = DamageMap([f"b{k}" for k in range(24)], wkb, columns, grid.crs, {})
+    spots = hot_spots(damage_map, grid)
+    drawn = [draw_map(damage_map, grid, None, 0, spot) for spot in spots]
+    assert sorted(list(one.rows) for one in drawn) == [list(range(k, k + 6)) for k in (0, 6, 12, 18)]
+    assert sorted(one.legend[0].words for one in drawn) == ["Flagged by score: 5", *["Flagged by score: 6"] * 3]
+    assert {one.m_per_px * one.width for one in drawn} == {300.0}, "small crowds are drawn with what lies around them"
+    assert hot_spots(damage_map, GRID) == [], "a small site has one map"

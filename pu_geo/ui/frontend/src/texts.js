@@ -61,7 +61,7 @@ export const TEXTS = {
     labelFirst: "Label it first; then you can comment on it.",
     comment: "Comment",
     close: "Close (I)",
-    hidden: "Score hidden: a random check",
+    hidden: "Score hidden: a check",
     noScore: "No score",
     notRanked: "Not ranked yet",
     failed: "Its history cannot be read right now.",
@@ -143,7 +143,7 @@ export const TEXTS = {
     kinds: {
       exploit: ["Likely damaged", "One of the highest scores that nobody has answered"],
       explore: ["Something new", "Unlike what was answered so far"],
-      audit: ["Random check", "Drawn at random; judge by the pictures alone"],
+      audit: ["Random", "Drawn at random; judge by the pictures alone"],
       elsewhere: ["Clicked", "Not the queue's. Skip, or a picture below: back to the queue"],
     },
     progress: (answered, skipped) => `${answered} answered${skipped ? ` · ${skipped} skipped` : ""}`,
@@ -262,7 +262,7 @@ export const TEXTS = {
     own: "Type of your own, then Enter",
     most: (n) => `No more than ${n} types: take one away first.`,
     keep: "Keep for the next",
-    keepHint: "Give the next damaged buildings of the queue these types, too, until this is off; never to a random check",
+    keepHint: "Give the next damaged buildings of the queue these types, too, until this is off; never to a check",
     label: (type, state) => `${type}: ${{ open: "nobody said", yes: "yes", no: "no" }[state]}`,
     meaning: (type, state) =>
       ({
@@ -271,7 +271,7 @@ export const TEXTS = {
         no: `No: you looked, and ${type} is not there. Models learn from that. Press again: nobody said.`,
       })[state],
     waiting: { open: " Yes marks the building damaged.", yes: " Stored once you mark the building damaged.", no: " Stored once you mark the building damaged." },
-    soFar: (n) => (n ? ` ${buildings(n)} with it so far, without random checks.` : ""),
+    soFar: (n) => (n ? ` ${buildings(n)} with it so far, without checks.` : ""),
     has: (names) => (names.length ? names.join(", ") : ""),
     hasNot: (names) => (names.length ? `not: ${names.join(", ")}` : ""),
   },
@@ -402,7 +402,7 @@ export const TEXTS = {
     typesOfScale: "Grades of damaged buildings, each at the worst that it reaches",
     worstGrade: (name) => name.replace(/^at least /, ""), // of those that reach no worse one
     typeCounts: (people, score) => `${number(people)} by people, ${number(score)} by score`,
-    typeFew: (n) => `${number(n)} ${n === 1 ? "answer outside audits names" : "answers outside audits name"} it, not enough to judge`,
+    typeFew: (n) => `${number(n)} ${n === 1 ? "answer outside checks names" : "answers outside checks name"} it, not enough to judge`,
     typeStrong: "by people",
     typePale: "by score alone",
     typeSeveral: "Several types",
