@@ -42,7 +42,8 @@ NEEDED: dict[str, Any] = {
 
 def call(function: Function, one: Tensor, two: Tensor, **others: Any) -> Any:
     """Call a loss with tensors made of two views [B, D] by the names of its arguments, and with others where it takes them."""
-    names = inspect.signature(function).parameters
+    module = getattr(function, "__self__", None)  # whose own formula takes what it is given
+    names = {*inspect.signature(getattr(module, "formula", function)).parameters} - {*getattr(module, "settings", ())}
     known = NEEDED | _tensors(one, two, has_views="views" in names) | others
     return function(**{name: known[name] for name in names if name in known})
 

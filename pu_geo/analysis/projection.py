@@ -23,7 +23,6 @@ Singles = NDArray[np.float32]
 _PCA_DIMENSIONS = 50
 _ROWS_FOR_AXES = 20_000
 _SMALLEST_UMAP = 5
-_SAME = 1e-3
 N_NEIGHBORS = 15  # of UMAP, where nobody chose another number
 
 
@@ -107,40 +106,6 @@ def umap_2d(
         ).fit(reduced, labels)  # fmt: skip
     note({"stage": "layout", "share": 1.0})
     return np.asarray(found.embedding_, np.float32)
-
-
-def place(new: Embeddings, known: Embeddings, positions: Embeddings, *, n_neighbors: int = 10) -> Singles:
-    """Place further embeddings in a picture that stays as it is: each at the weighted mean of its neighbors' positions.
-
-    Source: ours, after the first positions of UMAP's `transform`, without the passes that follow there. A neighbor weighs
-    exp(-(d - nearest d) / mean of that), with d the distance; one that equals the new embedding counts alone.
-
-    Args:
-        new: float [M, D].
-        known: embeddings in the picture, float [N, D], N >= 1.
-        positions: of these, float [N, 2].
-        n_neighbors: at least 1; cut to N.
-
-    Returns:
-        Positions, float32 [M, 2].
-
-    Raises:
-        ValueError: if the arrays do not fit together, or hold a value that is not finite.
-    """
-    if not len(new):
-        return np.zeros((0, 2), np.float32)
-    from sklearn.neighbors import KNeighborsRegressor
-
-    found = KNeighborsRegressor(min(n_neighbors, len(known)), weights=_weights, algorithm="brute")
-    return np.asarray(found.fit(_checked(known), positions).predict(_checked(new)), np.float32)
-
-
-def _weights(distances: NDArray[np.floating]) -> NDArray[np.floating]:
-    """Weigh the neighbors of each new embedding by their distances, float [M, k], for `place`."""
-    nearest = distances.min(axis=1, keepdims=True)
-    gaps = distances - nearest
-    weight = np.exp(-gaps / np.maximum(gaps.mean(axis=1, keepdims=True), 1e-12))
-    return np.where(nearest < _SAME, distances < _SAME, weight)
 
 
 def _principal_axes(rows: Singles, n_axes: int) -> Singles:

@@ -65,10 +65,10 @@ def label_errors(
 
 @draw(screen, "umap", Umap, "joplin.pugeo", "joplin.pugeo --n-neighbors 50 --metric cosine --densmap")
 def _umap_words(layout: Layout, result: Mapping[str, Any]) -> str:
-    lines = [f"{result['n']} buildings, {result['n_new']} new ones. {result['words']}", str(result["note"])]
+    words = f"{result['n']} buildings. {result['words']}"
     made = umap_picture.picture(layout, str(result["run_id"]))
     warning = umap_picture.SUPERVISED if made is not None and made.settings.supervised else ""
-    return "\n".join(filter(None, [*lines, warning]))
+    return "\n".join(filter(None, [words, warning]))
 
 
 def _discovered(layout: Layout, result: Mapping[str, Any]) -> Mapping[str, Any]:

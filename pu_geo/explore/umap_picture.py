@@ -24,7 +24,7 @@ from pu_geo.scenes import image_quality, preparation
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import choices, contents, runs, store
 from pu_geo.store.contents import optical_chips
-from pu_geo.store.layout import Layout, read_array, read_json, write_array, write_json
+from pu_geo.store.layout import Layout, read_json, write_json
 
 Kind = Literal["UMAP", "PCA"]
 _PROJECTION, _UMAP = "explore_projection", "umap"  # names of choices
@@ -60,16 +60,10 @@ class Picture:
     Attributes:
         settings: what made it.
         labels: {"at_event", "n_positive", "n_not_damaged"}, the labels that a supervised one was given; empty otherwise.
-        chip_set: the newest chips when buildings were placed last.
-        new_ids: buildings of newer chips that were placed in it, [M], none of which the run knows.
-        note: why new buildings could not be placed; "" if all were.
     """
 
     settings: UmapSettings = UmapSettings()
     labels: Mapping[str, int] = field(default_factory=dict)
-    chip_set: str | None = None
-    new_ids: Sequence[str] = ()
-    note: str = ""
 
     @property
     def words(self) -> str:
@@ -95,12 +89,11 @@ def picture(layout: Layout, run_id: str) -> Picture | None:
     if not path.with_name("umap.npy").is_file():
         return None
     facts = read_json(path) if path.is_file() else {}
-    return Picture(**{**facts, "settings": UmapSettings(**facts.get("settings", {}))})
+    return Picture(UmapSettings(**facts.get("settings", {})), facts.get("labels", {}))
 
 
-def store_picture(layout: Layout, run_id: str, made: Picture, new_xy: Singles) -> None:
-    """Store what is known of a run's UMAP, and the positions of its new buildings, float32 [M, 2]."""
-    write_array(layout.run(run_id) / "umap_new.npy", new_xy)
+def store_picture(layout: Layout, run_id: str, made: Picture) -> None:
+    """Store what is known of a run's UMAP."""
     write_json(layout.run(run_id) / "umap.json", asdict(made))
 
 
@@ -133,11 +126,11 @@ def projection_of(layout: Layout, run_id: str, wanted: Kind = "UMAP") -> tuple[K
     """Return how a run is shown in the plane, and a text that changes with it: PCA where that is wanted, or no UMAP is
     there.
     """
-    files = [layout.run(run_id) / name for name in ("umap.npy", "umap_new.npy")]
+    path = layout.run(run_id) / "umap.npy"
     place = store.call(layout, contents.geometry_v)  # a position is sent for each footprint, in their order
-    if wanted == "PCA" or not files[0].is_file():
+    if wanted == "PCA" or not path.is_file():
         return "PCA", place
-    return "UMAP", "-".join(str(each) for each in (place, *(path.stat().st_mtime_ns for path in files if path.is_file())))
+    return "UMAP", f"{place}-{path.stat().st_mtime_ns}"
 
 
 def embeddings_of(layout: Layout, run_id: str) -> Singles:
@@ -153,18 +146,13 @@ def _pca(layout: Layout, run_id: str) -> Singles:
 def positions_for_browser(layout: Layout, run_id: str, kind: Kind) -> bytes | None:
     """Return positions in the order of the map's geometry, little-endian float32 [M, 2]; NaN for a building without any.
 
-    Buildings that came after the run stand where the UMAP job placed them.
-
     Returns:
         None if there is no such run, or no such projection of it.
     """
     if not is_run(layout, run_id) or (kind == "UMAP" and projection_of(layout, run_id)[0] != "UMAP"):
         return None
     found = _pca(layout, run_id) if kind == "PCA" else np.asarray(runs.array(layout, run_id, "umap"), np.float32)
-    ids, made = runs.building_ids_of(layout, run_id), picture(layout, run_id) if kind == "UMAP" else None
-    if made is not None and made.new_ids:
-        ids, found = [*ids, *made.new_ids], np.concatenate([found, read_array(layout.run(run_id) / "umap_new.npy")])
-    return ranking.in_map_order(layout, ids, found).astype("<f4").tobytes()
+    return ranking.in_map_order(layout, runs.building_ids_of(layout, run_id), found).astype("<f4").tobytes()
 
 
 def is_run(layout: Layout, run_id: str) -> bool:
@@ -177,9 +165,9 @@ def umap_job(layout: Layout, run_id: str) -> jobs.JobView | None:
     return next((job for job in jobs.all_jobs(layout) if job.task == "embed" and job.args.get("run_id") == run_id), None)
 
 
-def start_umap(layout: Layout, run_id: str, settings: UmapSettings | None = None) -> str:
-    """Start the job that draws a run with UMAP; return its id. See `explore.umap_picture_job` for what None does."""
-    return jobs.start(layout, "embed", {"run_id": run_id} | ({"settings": asdict(settings)} if settings else {}))
+def start_umap(layout: Layout, run_id: str, settings: UmapSettings) -> str:
+    """Start the job that draws a run with UMAP; return its id."""
+    return jobs.start(layout, "embed", {"run_id": run_id, "settings": asdict(settings)})
 
 
 def chip_pictures(layout: Layout, run_id: str, building_ids: Sequence[str]) -> list[NDArray[np.uint8]]:
@@ -227,15 +215,7 @@ def _chips_of(layout: Layout, chip_set: str, building_ids: Sequence[str]) -> lis
 
 
 def n_unplaced(layout: Layout, run_id: str) -> int:
-    """Count the buildings of the newest chips that are neither in a run nor placed beside it; the UMAP job places them.
-
-    None are counted where that job found that the run's model cannot place those of the newest chips, see `Picture.note`.
-    """
-    with store.connect(layout) as db:
-        newest, facts = contents.latest_chip_set(db), runs.find(db, run_id)
-    made = picture(layout, run_id) or Picture()
-    if newest is None or newest == facts.chip_set or (made.note and made.chip_set == newest):
-        return 0
-    return len(
-        set(chip_facts(layout, newest)["building_ids"]).difference(runs.building_ids_of(layout, run_id), made.new_ids)
-    )
+    """Count the buildings of the newest chips that a run does not know, and which have no place in its pictures."""
+    newest = store.call(layout, contents.latest_chip_set)
+    ids = chip_facts(layout, newest)["building_ids"] if newest else ()
+    return len(set(ids).difference(runs.building_ids_of(layout, run_id)))

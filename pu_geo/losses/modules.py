@@ -1,8 +1,9 @@
 """The losses as `nn.Module`s: settings go to the constructor, tensors to `forward`.
 
-Each calls the function of the same formula, which names the source, the shapes of the tensors, the range of the value and
-the edge cases; a module holds no weights and no state. A setting can be changed later (`loss.temperature = 0.1`), is checked
-then as by the constructor, and counts from the next call on.
+Each calls the function of the same formula with the tensors that it is given, which names the source, their shapes, the
+range of the value and the edge cases; a module holds no weights and no state. What the function takes by name alone, so
+does the module. A setting can be changed later (`loss.temperature = 0.1`), is checked then as by the constructor, and counts
+from the next call on.
 
 Shared terms. B chips, D elements of an embedding, C classes, V views, Q items of a queue. `is_positive` holds bools, or
 integers that are 0 or 1: 1 = positive, 0 = unlabeled; anything else is refused. Embeddings are normalized inside; float16
@@ -24,8 +25,9 @@ The papers, and where to find them:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, cast, dataclass_transform, get_args
 
 import torch
 from torch import Tensor, nn
@@ -55,13 +57,7 @@ from pu_geo.losses.ncpu import (
     self_alignment,
 )
 from pu_geo.losses.ncpu import total_loss as ncpu_total
-from pu_geo.losses.neighborhood import (
-    HardNegatives,
-    consistency_loss,
-    neighborhood_loss,
-    pair_cross_entropy,
-    supervised_queue_loss,
-)
+from pu_geo.losses.neighborhood import consistency_loss, neighborhood_loss, pair_cross_entropy, supervised_queue_loss
 from pu_geo.losses.pu_risk import SURROGATES, Surrogate, nnpu_risk, nnpu_risk_clipped, upu_risk
 from pu_geo.losses.spreadout import (
     DISTANCES,
@@ -102,14 +98,20 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
 }
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
 class _Loss(nn.Module):
-    """A loss with its settings, which are attributes of the same names."""
+    """A loss with its settings, which are fields, and the function of its formula."""
 
-    def __init__(self, **settings: Any) -> None:
+    formula: ClassVar[Callable[..., Any]]
+
+    def __init_subclass__(cls, formula: Callable[..., Any] | None = None) -> None:
+        super().__init_subclass__()
+        dataclass(kw_only=True, eq=False, repr=False)(cls)
+        if formula is not None:
+            cls.formula = staticmethod(formula)
+
+    def __post_init__(self) -> None:
         super().__init__()
-        self._names = tuple(settings)
-        for name, value in settings.items():
-            setattr(self, name, value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _CHECKS:
@@ -119,25 +121,30 @@ class _Loss(nn.Module):
     @property
     def settings(self) -> dict[str, Any]:
         """Return the settings by name."""
-        return {name: getattr(self, name) for name in self._names}
+        return {item.name: getattr(self, item.name) for item in fields(cast(Any, self))}
 
     def extra_repr(self) -> str:
         return ", ".join(f"{name}={value!r}" for name, value in self.settings.items())
+
+    def forward(self, *tensors: Any, **named: Any) -> Tensor:
+        """Compute the formula of what its function takes beside the settings."""
+        found: Tensor = self.formula(*tensors, **named, **self.settings)
+        return found
 
 
 class _LossOfChips(_Loss):
     """A loss that its function gives chip by chip; "mean" over the chips of the batch, or "none" for one value a chip."""
 
-    def reduced(self, each: Tensor) -> Tensor:
+    reduction: Reduction = "mean"
+
+    def forward(self, *tensors: Any, **named: Any) -> Tensor:
+        """Compute the formula of what its function takes beside the settings, and its mean over the chips."""
+        terms = {name: value for name, value in self.settings.items() if name != "reduction"}
+        each: Tensor = self.formula(*tensors, **named, **terms)
         return each.mean() if self.reduction == "mean" else each
 
-    @property
-    def terms(self) -> dict[str, Any]:
-        """Return the settings of the formula, all but `reduction`."""
-        return {name: value for name, value in self.settings.items() if name != "reduction"}
 
-
-class SSCLLoss(_Loss):
+class SSCLLoss(_Loss, formula=sscl_loss):
     """Self-supervised contrastive loss of two views (ssCL; also known as NT-Xent, InfoNCE, the loss of SimCLR).
 
     Args:
@@ -153,15 +160,10 @@ class SSCLLoss(_Loss):
         0.4327
     """
 
-    def __init__(self, *, temperature: float = 0.5) -> None:
-        super().__init__(temperature=temperature)
-
-    def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
-        """Compute `sscl_loss`."""
-        return sscl_loss(z1, z2, **self.settings)
+    temperature: float = 0.5
 
 
-class SupConLoss(_Loss):
+class SupConLoss(_Loss, formula=scl_loss):
     """Supervised contrastive loss of two views (SupCon; SCL in the PUCL paper), for any number of classes.
 
     Args:
@@ -177,18 +179,13 @@ class SupConLoss(_Loss):
         1.3215
     """
 
-    def __init__(self, *, temperature: float = 0.5) -> None:
-        super().__init__(temperature=temperature)
-
-    def forward(self, z1: Tensor, z2: Tensor, classes: Tensor) -> Tensor:
-        """Compute `scl_loss`."""
-        return scl_loss(z1, z2, classes, **self.settings)
+    temperature: float = 0.5
 
 
 SCLLoss = SupConLoss
 
 
-class SCLPULoss(_Loss):
+class SCLPULoss(_Loss, formula=scl_pu_loss):
     """Supervised contrastive loss that takes the unlabeled for a class of their own (SCL-PU); biased with few positives.
 
     Args:
@@ -204,15 +201,10 @@ class SCLPULoss(_Loss):
         1.3215
     """
 
-    def __init__(self, *, temperature: float = 0.5) -> None:
-        super().__init__(temperature=temperature)
-
-    def forward(self, z1: Tensor, z2: Tensor, is_positive: Tensor) -> Tensor:
-        """Compute `scl_pu_loss`."""
-        return scl_pu_loss(z1, z2, is_positive, **self.settings)
+    temperature: float = 0.5
 
 
-class PUCLLoss(_Loss):
+class PUCLLoss(_Loss, formula=pucl_loss):
     """Positive-unlabeled contrastive loss (PUCL, puCL): positives pull each other, an unlabeled chip its own view only.
 
     Args:
@@ -228,15 +220,10 @@ class PUCLLoss(_Loss):
         1.3215
     """
 
-    def __init__(self, *, temperature: float = 0.5) -> None:
-        super().__init__(temperature=temperature)
-
-    def forward(self, z1: Tensor, z2: Tensor, is_positive: Tensor) -> Tensor:
-        """Compute `pucl_loss`."""
-        return pucl_loss(z1, z2, is_positive, **self.settings)
+    temperature: float = 0.5
 
 
-class MCLLoss(_Loss):
+class MCLLoss(_Loss, formula=mcl_loss):
     """Mixed contrastive loss (MCL): SCL-PU and ssCL in fixed parts.
 
     Args:
@@ -253,15 +240,11 @@ class MCLLoss(_Loss):
         0.8771
     """
 
-    def __init__(self, *, supervised_share: float, temperature: float = 0.5) -> None:
-        super().__init__(supervised_share=supervised_share, temperature=temperature)
-
-    def forward(self, z1: Tensor, z2: Tensor, is_positive: Tensor) -> Tensor:
-        """Compute `mcl_loss`."""
-        return mcl_loss(z1, z2, is_positive, **self.settings)
+    supervised_share: float
+    temperature: float = 0.5
 
 
-class DCLLoss(_Loss):
+class DCLLoss(_Loss, formula=dcl_loss):
     """Debiased contrastive loss (DCL): ssCL without the share of the negatives that are expected to be of one's own class.
 
     Args:
@@ -278,15 +261,11 @@ class DCLLoss(_Loss):
         0.1459
     """
 
-    def __init__(self, *, same_class_share: float, temperature: float = 0.5) -> None:
-        super().__init__(same_class_share=same_class_share, temperature=temperature)
-
-    def forward(self, z1: Tensor, z2: Tensor) -> Tensor:
-        """Compute `dcl_loss`."""
-        return dcl_loss(z1, z2, **self.settings)
+    same_class_share: float
+    temperature: float = 0.5
 
 
-class SelfAlignmentLoss(_Loss):
+class SelfAlignmentLoss(_Loss, formula=self_alignment):
     """Non-contrastive alignment of two views of one chip, as in BYOL (and SimSiam, with the same network as target).
 
     Example:
@@ -299,15 +278,8 @@ class SelfAlignmentLoss(_Loss):
         0.4
     """
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def forward(self, online: Tensor, target: Tensor) -> Tensor:
-        """Compute `self_alignment`."""
-        return self_alignment(online, target)
-
-
-class SameClassAlignmentLoss(_Loss):
+class SameClassAlignmentLoss(_Loss, formula=same_class_alignment):
     """Non-contrastive alignment of all chips of one pseudo class, every pair alike; kept to compare with `NoiSNCLLoss`.
 
     Example:
@@ -320,15 +292,8 @@ class SameClassAlignmentLoss(_Loss):
         0.8
     """
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def forward(self, online: Tensor, target: Tensor, same_class: Tensor) -> Tensor:
-        """Compute `same_class_alignment`."""
-        return same_class_alignment(online, target, same_class)
-
-
-class NoiSNCLLoss(_Loss):
+class NoiSNCLLoss(_Loss, formula=noisy_pair_loss):
     """Noisy-pair robust supervised non-contrastive loss (NoiSNCL): of the chips of one pseudo class, wrong pairs pull least.
 
     Args:
@@ -345,15 +310,11 @@ class NoiSNCLLoss(_Loss):
         0.6325
     """
 
-    def __init__(self, *, variant: Variant = "paper", floor: float = 1e-12) -> None:
-        super().__init__(variant=variant, floor=floor)
-
-    def forward(self, online: Tensor, target: Tensor, same_class: Tensor) -> Tensor:
-        """Compute `noisy_pair_loss`."""
-        return noisy_pair_loss(online, target, same_class, **self.settings)
+    variant: Variant = "paper"
+    floor: float = 1e-12
 
 
-class LDCELoss(_LossOfChips):
+class LDCELoss(_LossOfChips, formula=label_cross_entropy):
     """Label-disambiguation cross entropy (LDCE) to soft pseudo targets.
 
     Args:
@@ -369,15 +330,8 @@ class LDCELoss(_LossOfChips):
         0.6931
     """
 
-    def __init__(self, *, reduction: Reduction = "mean") -> None:
-        super().__init__(reduction=reduction)
 
-    def forward(self, logits: Tensor, pseudo_targets: Tensor) -> Tensor:
-        """Compute `label_cross_entropy`."""
-        return self.reduced(label_cross_entropy(logits, pseudo_targets))
-
-
-class NcPUClassificationLoss(_Loss):
+class NcPUClassificationLoss(_Loss, formula=classification_loss):
     """The classifier's part of NcPU: mean LDCE over the positives plus mean LDCE over the unlabeled.
 
     Example:
@@ -390,15 +344,8 @@ class NcPUClassificationLoss(_Loss):
         1.3863
     """
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def forward(self, logits: Tensor, pseudo_targets: Tensor, is_positive: Tensor) -> Tensor:
-        """Compute `classification_loss`."""
-        return classification_loss(logits, pseudo_targets, is_positive)
-
-
-class EntropyLoss(_Loss):
+class EntropyLoss(_Loss, formula=entropy):
     """Mean entropy of the predictions (entropy minimization), in nats.
 
     Example:
@@ -410,13 +357,6 @@ class EntropyLoss(_Loss):
         >>> round(loss.item(), 4)  # log 2
         0.6931
     """
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    def forward(self, logits: Tensor) -> Tensor:
-        """Compute `entropy`."""
-        return entropy(logits)
 
 
 class NcPULoss(_Loss):
@@ -458,10 +398,10 @@ class NcPULoss(_Loss):
         53.378
     """
 
-    def __init__(
-        self, *, rep_weight: float = 50.0, entropy_weight: float = 0.0, variant: Variant = "paper", agreement: float = 0.5
-    ) -> None:
-        super().__init__(rep_weight=rep_weight, entropy_weight=entropy_weight, variant=variant, agreement=agreement)
+    rep_weight: float = 50.0
+    entropy_weight: float = 0.0
+    variant: Variant = "paper"
+    agreement: float = 0.5
 
     def forward(
         self,
@@ -473,19 +413,18 @@ class NcPULoss(_Loss):
         same_class: Tensor | None = None,
     ) -> Tensor:
         """Compute `classification_loss`, `noisy_pair_loss` and `entropy`, and add them up."""
-        use = self.settings
         if same_class is None:
-            same_class = same_class_pairs(logits, variant=use["variant"], agreement=use["agreement"])
+            same_class = same_class_pairs(logits, variant=self.variant, agreement=self.agreement)
         return ncpu_total(
             classification_loss(logits, pseudo_targets, is_positive),
-            noisy_pair_loss(online, target, same_class, variant=use["variant"]),
+            noisy_pair_loss(online, target, same_class, variant=self.variant),
             entropy(logits),
-            rep_weight=use["rep_weight"],
-            entropy_weight=use["entropy_weight"],
+            rep_weight=self.rep_weight,
+            entropy_weight=self.entropy_weight,
         )
 
 
-class UPULoss(_Loss):
+class UPULoss(_Loss, formula=upu_risk):
     """Unbiased risk of positives and unlabeled chips (uPU); it can fall below 0, where a network overfits.
 
     Args:
@@ -502,12 +441,8 @@ class UPULoss(_Loss):
         0.6
     """
 
-    def __init__(self, *, class_prior: float, surrogate: Surrogate = "sigmoid") -> None:
-        super().__init__(class_prior=class_prior, surrogate=surrogate)
-
-    def forward(self, margins: Tensor, is_positive: Tensor) -> Tensor:
-        """Compute `upu_risk`."""
-        return upu_risk(margins, is_positive, **self.settings)
+    class_prior: float
+    surrogate: Surrogate = "sigmoid"
 
 
 class NNPULoss(_Loss):
@@ -542,10 +477,10 @@ class NNPULoss(_Loss):
         (0.1, True)
     """
 
-    def __init__(
-        self, *, class_prior: float, surrogate: Surrogate = "sigmoid", beta: float = 0.0, gamma: float = 1.0
-    ) -> None:
-        super().__init__(class_prior=class_prior, surrogate=surrogate, beta=beta, gamma=gamma)
+    class_prior: float
+    surrogate: Surrogate = "sigmoid"
+    beta: float = 0.0
+    gamma: float = 1.0
 
     def forward(self, margins: Tensor, is_positive: Tensor) -> Tensor:
         """Compute `nnpu_risk`: its reported value, with the gradient of its differentiated one."""
@@ -553,7 +488,7 @@ class NNPULoss(_Loss):
         return risk.reported + (risk.differentiated - risk.differentiated.detach())
 
 
-class ClippedNNPULoss(_Loss):
+class ClippedNNPULoss(_Loss, formula=nnpu_risk_clipped):
     """nnPU with a negative undamaged part counted as 0: such a batch teaches from its positives alone.
 
     Args:
@@ -570,15 +505,11 @@ class ClippedNNPULoss(_Loss):
         0.1
     """
 
-    def __init__(self, *, class_prior: float, surrogate: Surrogate = "sigmoid") -> None:
-        super().__init__(class_prior=class_prior, surrogate=surrogate)
-
-    def forward(self, margins: Tensor, is_positive: Tensor) -> Tensor:
-        """Compute `nnpu_risk_clipped`."""
-        return nnpu_risk_clipped(margins, is_positive, **self.settings)
+    class_prior: float
+    surrogate: Surrogate = "sigmoid"
 
 
-class NeighborhoodContrastiveLoss(_Loss):
+class NeighborhoodContrastiveLoss(_Loss, formula=neighborhood_loss):
     """Neighborhood contrastive loss (NCL): an unlabeled chip pulls its own other view and its nearest queue items.
 
     Args:
@@ -596,15 +527,12 @@ class NeighborhoodContrastiveLoss(_Loss):
         1.2076
     """
 
-    def __init__(self, *, k: int, self_weight: float = 0.2, temperature: float = 0.05) -> None:
-        super().__init__(k=k, self_weight=self_weight, temperature=temperature)
-
-    def forward(self, view1: Tensor, view2: Tensor, queue: Tensor, hard: HardNegatives | None = None) -> Tensor:
-        """Compute `neighborhood_loss`."""
-        return neighborhood_loss(view1, view2, queue, hard=hard, **self.settings)
+    k: int
+    self_weight: float = 0.2
+    temperature: float = 0.05
 
 
-class SupervisedQueueLoss(_Loss):
+class SupervisedQueueLoss(_Loss, formula=supervised_queue_loss):
     """Supervised contrastive loss of NCL: a labeled chip pulls its own other view and the queue items of its class.
 
     Args:
@@ -620,15 +548,10 @@ class SupervisedQueueLoss(_Loss):
         0.862
     """
 
-    def __init__(self, *, temperature: float = 0.05) -> None:
-        super().__init__(temperature=temperature)
-
-    def forward(self, view1: Tensor, view2: Tensor, classes: Tensor, queue: Tensor, queue_classes: Tensor) -> Tensor:
-        """Compute `supervised_queue_loss`."""
-        return supervised_queue_loss(view1, view2, classes, queue, queue_classes, **self.settings)
+    temperature: float = 0.05
 
 
-class PairCrossEntropyLoss(_Loss):
+class PairCrossEntropyLoss(_Loss, formula=pair_cross_entropy):
     """Pairwise binary cross entropy of novel class discovery: similar chips go to one category, others to different ones.
 
     Example:
@@ -641,15 +564,8 @@ class PairCrossEntropyLoss(_Loss):
         0.6931
     """
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def forward(self, logits1: Tensor, logits2: Tensor, same_category: Tensor) -> Tensor:
-        """Compute `pair_cross_entropy`."""
-        return pair_cross_entropy(logits1, logits2, same_category)
-
-
-class ConsistencyLoss(_Loss):
+class ConsistencyLoss(_Loss, formula=consistency_loss):
     """Consistency of one head on two views: the mean squared difference of its softmax (MSE consistency).
 
     Example:
@@ -662,15 +578,8 @@ class ConsistencyLoss(_Loss):
         0.0625
     """
 
-    def __init__(self) -> None:
-        super().__init__()
 
-    def forward(self, logits1: Tensor, logits2: Tensor) -> Tensor:
-        """Compute `consistency_loss`."""
-        return consistency_loss(logits1, logits2)
-
-
-class HeroConSingleViewLoss(_Loss):
+class HeroConSingleViewLoss(_Loss, formula=single_view_loss):
     """Weighted unsupervised contrastive loss of one view: a chip pulls its input, and pushes look-alikes the least.
 
     Args:
@@ -686,15 +595,10 @@ class HeroConSingleViewLoss(_Loss):
         0.4008
     """
 
-    def __init__(self, *, temperature: float = 1.0) -> None:
-        super().__init__(temperature=temperature)
-
-    def forward(self, inputs: Tensor, hidden: Tensor, mapped: Tensor) -> Tensor:
-        """Compute `single_view_loss`."""
-        return single_view_loss(inputs, hidden, mapped, **self.settings)
+    temperature: float = 1.0
 
 
-class HeroConMultiViewLoss(_Loss):
+class HeroConMultiViewLoss(_Loss, formula=multi_view_loss):
     """Weighted unsupervised contrastive loss of several views: they pull each other, and push look-alikes the least.
 
     Args:
@@ -710,17 +614,10 @@ class HeroConMultiViewLoss(_Loss):
         0.6862
     """
 
-    def __init__(self, *, temperature: float = 1.0) -> None:
-        super().__init__(temperature=temperature)
-
-    def forward(
-        self, views: Tensor, mapped: Tensor, is_missing: Tensor | None = None, dates: Sequence[int] | None = None
-    ) -> Tensor:
-        """Compute `multi_view_loss`."""
-        return multi_view_loss(views, mapped, is_missing=is_missing, dates=dates, **self.settings)
+    temperature: float = 1.0
 
 
-class HeroConSupervisedLoss(_Loss):
+class HeroConSupervisedLoss(_Loss, formula=supervised_loss):
     """Weighted supervised contrastive loss of chips that carry several labels; pairs weigh by all of them.
 
     Args:
@@ -737,14 +634,8 @@ class HeroConSupervisedLoss(_Loss):
         1.2319
     """
 
-    def __init__(self, *, temperature: float = 1.0, with_itself: bool = True) -> None:
-        super().__init__(temperature=temperature, with_itself=with_itself)
-
-    def forward(
-        self, views: Tensor, labels: Tensor, is_missing: Tensor | None = None, is_known: Tensor | None = None
-    ) -> Tensor:
-        """Compute `supervised_loss`."""
-        return supervised_loss(views, labels, is_missing=is_missing, is_known=is_known, **self.settings)
+    temperature: float = 1.0
+    with_itself: bool = True
 
 
 class HeroConLoss(_Loss):
@@ -784,15 +675,10 @@ class HeroConLoss(_Loss):
         0.5741
     """
 
-    def __init__(
-        self, *, unsupervised_weight: float, supervised_weight: float, temperature: float = 1.0, with_itself: bool = True
-    ) -> None:
-        super().__init__(
-            unsupervised_weight=unsupervised_weight,
-            supervised_weight=supervised_weight,
-            temperature=temperature,
-            with_itself=with_itself,
-        )
+    unsupervised_weight: float
+    supervised_weight: float
+    temperature: float = 1.0
+    with_itself: bool = True
 
     def forward(
         self,
@@ -807,8 +693,7 @@ class HeroConLoss(_Loss):
         dates: Sequence[int] | None = None,
     ) -> Tensor:
         """Compute `multi_view_loss` and `supervised_loss`, and add them to L_c."""
-        use = self.settings
-        unsupervised = multi_view_loss(views, mapped, is_missing=is_missing, dates=dates, temperature=use["temperature"])
+        unsupervised = multi_view_loss(views, mapped, is_missing=is_missing, dates=dates, temperature=self.temperature)
         if is_labeled is not None:
             is_labeled = as_bools("is_labeled", is_labeled, views.shape[1:2], is_label=False)
             require_tensor("labels", labels)
@@ -820,19 +705,19 @@ class HeroConLoss(_Loss):
         supervised = torch.zeros_like(unsupervised)
         if views.shape[1]:
             supervised = supervised_loss(
-                views, labels, is_missing=is_missing, is_known=is_known, temperature=use["temperature"],
-                with_itself=use["with_itself"],
+                views, labels, is_missing=is_missing, is_known=is_known, temperature=self.temperature,
+                with_itself=self.with_itself,
             )  # fmt: skip
         return herocon_total(
             classification,
             unsupervised,
             supervised,
-            unsupervised_weight=use["unsupervised_weight"],
-            supervised_weight=use["supervised_weight"],
+            unsupervised_weight=self.unsupervised_weight,
+            supervised_weight=self.supervised_weight,
         )
 
 
-class SpreadoutLoss(_Loss):
+class SpreadoutLoss(_Loss, formula=spreadout_loss):
     """Spreadout regularizer (FedAwS): how far each two class vectors are short of a margin, squared and added up.
 
     Args:
@@ -849,15 +734,11 @@ class SpreadoutLoss(_Loss):
         0.72
     """
 
-    def __init__(self, *, margin: float, distance: Distance = "cosine") -> None:
-        super().__init__(margin=margin, distance=distance)
-
-    def forward(self, class_vectors: Tensor) -> Tensor:
-        """Compute `spreadout_loss`."""
-        return spreadout_loss(class_vectors, **self.settings)
+    margin: float
+    distance: Distance = "cosine"
 
 
-class NearestSpreadoutLoss(_Loss):
+class NearestSpreadoutLoss(_Loss, formula=nearest_spreadout_loss):
     """Spreadout regularizer without a margin (FedAwS): each class is pushed from its k nearest ones.
 
     Args:
@@ -874,15 +755,11 @@ class NearestSpreadoutLoss(_Loss):
         -1.6
     """
 
-    def __init__(self, *, k: int, distance: Distance = "euclid") -> None:
-        super().__init__(k=k, distance=distance)
-
-    def forward(self, class_vectors: Tensor, is_candidate: Tensor | None = None) -> Tensor:
-        """Compute `nearest_spreadout_loss`."""
-        return nearest_spreadout_loss(class_vectors, is_candidate=is_candidate, **self.settings)
+    k: int
+    distance: Distance = "euclid"
 
 
-class ClassContrastiveLoss(_LossOfChips):
+class ClassContrastiveLoss(_LossOfChips, formula=class_contrastive_loss):
     """Contrastive loss of chips and class vectors: pulled to one's own, pushed from all others up to a margin.
 
     Args:
@@ -900,15 +777,11 @@ class ClassContrastiveLoss(_LossOfChips):
         0.97
     """
 
-    def __init__(self, *, margin: float, distance: Distance = "cosine", reduction: Reduction = "mean") -> None:
-        super().__init__(margin=margin, distance=distance, reduction=reduction)
-
-    def forward(self, embeddings: Tensor, class_vectors: Tensor, classes: Tensor) -> Tensor:
-        """Compute `class_contrastive_loss`."""
-        return self.reduced(class_contrastive_loss(embeddings, class_vectors, classes, **self.terms))
+    margin: float
+    distance: Distance = "cosine"
 
 
-class SpreadoutContrastiveLoss(_LossOfChips):
+class SpreadoutContrastiveLoss(_LossOfChips, formula=spreadout_contrastive_loss):
     """What FedAwS's clients and server do separately, in one loss: other classes are pushed from the chip's class.
 
     Args:
@@ -926,15 +799,11 @@ class SpreadoutContrastiveLoss(_LossOfChips):
         0.17
     """
 
-    def __init__(self, *, margin: float, distance: Distance = "cosine", reduction: Reduction = "mean") -> None:
-        super().__init__(margin=margin, distance=distance, reduction=reduction)
-
-    def forward(self, embeddings: Tensor, class_vectors: Tensor, classes: Tensor) -> Tensor:
-        """Compute `spreadout_contrastive_loss`."""
-        return self.reduced(spreadout_contrastive_loss(embeddings, class_vectors, classes, **self.terms))
+    margin: float
+    distance: Distance = "cosine"
 
 
-class PositiveContrastiveLoss(_LossOfChips):
+class PositiveContrastiveLoss(_LossOfChips, formula=positive_contrastive_loss):
     """The positive part of the contrastive loss: a client's chips are pulled to its class vector, without any negative.
 
     Args:
@@ -951,15 +820,10 @@ class PositiveContrastiveLoss(_LossOfChips):
         0.16
     """
 
-    def __init__(self, *, distance: Distance = "cosine", reduction: Reduction = "mean") -> None:
-        super().__init__(distance=distance, reduction=reduction)
-
-    def forward(self, embeddings: Tensor, own_vector: Tensor) -> Tensor:
-        """Compute `positive_contrastive_loss`."""
-        return self.reduced(positive_contrastive_loss(embeddings, own_vector, **self.terms))
+    distance: Distance = "cosine"
 
 
-class PositiveHingeLoss(_LossOfChips):
+class PositiveHingeLoss(_LossOfChips, formula=positive_hinge_loss):
     """Squared hinge of FedAwS: a client's chips are pulled to its class vector until they are near enough.
 
     Args:
@@ -977,9 +841,5 @@ class PositiveHingeLoss(_LossOfChips):
         0.09
     """
 
-    def __init__(self, *, enough: float = 0.9, distance: Distance = "cosine", reduction: Reduction = "mean") -> None:
-        super().__init__(enough=enough, distance=distance, reduction=reduction)
-
-    def forward(self, embeddings: Tensor, own_vector: Tensor) -> Tensor:
-        """Compute `positive_hinge_loss`."""
-        return self.reduced(positive_hinge_loss(embeddings, own_vector, **self.terms))
+    enough: float = 0.9
+    distance: Distance = "cosine"

@@ -232,13 +232,10 @@ def _require_room(layout: Layout, shape: tuple[int, int, int], times: int) -> No
         )
 
 
-def footprint_masks(layout: Layout, chip_set: str, rows: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+def footprint_masks(layout: Layout, chip_set: str) -> NDArray[np.bool_]:
     """Return which pixels of each chip its own footprint covers, bool [N, H, W]; one pixel at least.
 
     Pre chips that an alignment moved show the building at the same place, so one mask holds for both dates.
-
-    Args:
-        rows: of the chips; all if None.
 
     Raises:
         PuGeoError: if a footprint is gone.
@@ -246,7 +243,7 @@ def footprint_masks(layout: Layout, chip_set: str, rows: NDArray[np.int64] | Non
     with store.connect(layout) as db:
         grid, table = contents.grid(db), contents.footprints(db)
     facts, place = chip_facts(layout, chip_set), {building: i for i, building in enumerate(table.building_ids)}
-    ids = facts["building_ids"] if rows is None else [facts["building_ids"][row] for row in rows]
+    ids = facts["building_ids"]
     if gone := [building for building in ids if building not in place]:
         raise PuGeoError(
             f"{len(gone):,} of the chips belong to footprints that are gone, such as {gone[0]!r}.",

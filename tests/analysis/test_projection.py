@@ -119,12 +119,3 @@ def test_settings_labels_and_reports_go_through_umap(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(given["init"].std(), 1, atol=0.01)
     umap_2d(rows[:6], seed=3, n_neighbors=7)
     assert given["n_neighbors"] == 5
-
-
-def test_further_rows_are_placed_at_the_weighted_mean_of_their_neighbors() -> None:
-    # One row is known: it counts alone. The other has gaps 0 and 1 to its neighbors, of mean 0.5: weights 1 and exp(-2).
-    known, positions = np.array([[0.0], [3.0], [90.0]]), np.array([[0.0, 1.0], [10.0, 1.0], [70.0, 70.0]])
-    found = projection.place(np.array([[3.0], [1.0]]), known, positions, n_neighbors=2)
-    other = 10 * np.exp(-2) / (1 + np.exp(-2))
-    np.testing.assert_allclose(found, [[10, 1], [other, 1]], rtol=1e-6)
-    assert projection.place(np.zeros((0, 1)), known, positions).shape == (0, 2)

@@ -19,7 +19,7 @@ from pu_geo.scenes import image_quality, sites
 from pu_geo.store import alignment, areas, chosen, contents, discoveries, runs, store
 from pu_geo.store.alignment import Alignment
 from pu_geo.store.areas import AreaLayer
-from pu_geo.store.layout import Layout, write_array, write_json
+from pu_geo.store.layout import Layout, write_array
 
 RUN = "ranker-1"
 KNOWN = [f"b{i}" for i in range(19, 2, -1)]
@@ -56,7 +56,7 @@ def test_positions_come_in_the_order_of_the_map_and_are_missing_where_the_run_ha
     assert coloring.values_for_browser(explored, RUN, "label") is None, "the browser knows labels already"
 
 
-def test_umap_takes_the_place_of_pca_and_places_buildings_that_came_later(explored: Layout) -> None:
+def test_umap_takes_the_place_of_pca_and_buildings_that_came_later_are_counted(explored: Layout) -> None:
     kind, v = umap_picture.projection_of(explored, RUN)
     assert kind == "PCA"
     assert umap_picture.positions_for_browser(explored, RUN, "UMAP") is None
@@ -66,12 +66,9 @@ def test_umap_takes_the_place_of_pca_and_places_buildings_that_came_later(explor
     assert now[0] == "UMAP"
     assert now[1] != v
     assert np.array_equal(read(umap_picture.positions_for_browser(explored, RUN, "UMAP"), 2)[3:], laid_out[::-1])
-    write_array(explored.run(RUN) / "umap_new.npy", np.array([[1, 2], [3, 4], [5, 6]], np.float32))
-    write_json(explored.run(RUN) / "umap.json", {"new_ids": ["b2", "gone", "b0"], "note": ""})
-    sent = read(umap_picture.positions_for_browser(explored, RUN, "UMAP"), 2)
-    assert sent[[0, 2]].tolist() == [[5, 6], [1, 2]]
-    assert np.isnan(sent[1]).all()
-    assert np.array_equal(sent[3:], laid_out[::-1])
+    assert umap_picture.n_unplaced(explored, RUN) == 0
+    add_chips(explored, [*KNOWN, "b0", "b1"], "newer")
+    assert umap_picture.n_unplaced(explored, RUN) == 2
 
 
 def test_attributes_areas_and_sizes_are_offered_and_types_once_there_are_some(explored: Layout) -> None:

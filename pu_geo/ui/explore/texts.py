@@ -32,12 +32,7 @@ SETTING_NAMES = {
     "seed": "Seed",
 }
 COMPUTE, COMPUTE_AGAIN = "Compute UMAP", "Compute UMAP again"
-PLACE_HELP = "Buildings whose chips came after this run."
-
-
-def place(n: int) -> str:
-    """Return what the button says that places new buildings in the picture."""
-    return f"Place {n:,} new building{'' if n == 1 else 's'}"
+NOT_SHOWN = "Buildings that came after this run, and are not shown: {n:,}. Train again to see all."
 
 
 # Selections

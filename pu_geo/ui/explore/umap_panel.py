@@ -34,20 +34,15 @@ def draw_switch(layout: Layout, run_id: str) -> None:
 
 
 def draw_notes(layout: Layout, run_id: str) -> None:
-    """Draw what made the UMAP that is shown, and the button that places new buildings in it."""
+    """Draw what made the UMAP that is shown, and how many buildings are not in it."""
     made = umap_picture.picture(layout, run_id)
     if made is None or umap_picture.wanted_projection(layout) != "UMAP":
         return
-    n_new, job = umap_picture.n_unplaced(layout, run_id), umap_picture.umap_job(layout, run_id)
-    if n_new and not (job and job.is_active):
-        frame.press(
-            texts.place(n_new), lambda: umap_picture.start_umap(layout, run_id), key="umap-place", help=texts.PLACE_HELP
-        )
     st.caption(frame.plain(made.words), width="content")
     if made.labels:
         st.caption(f":orange[:material/warning: {umap_picture.SUPERVISED}]", width="content")
-    if made.note and not n_new:
-        st.caption(frame.plain(made.note), width="content")
+    if n_new := umap_picture.n_unplaced(layout, run_id):
+        st.caption(texts.NOT_SHOWN.format(n=n_new), width="content")
 
 
 def draw_job(layout: Layout, run_id: str, state: DeltaGenerator) -> None:

@@ -186,9 +186,9 @@ def test_umap_is_made_on_demand_and_as_it_was_set(explored: Layout, started: Sta
 
 def test_the_page_says_what_made_the_picture_and_starts_from_there(explored: Layout, started: Started) -> None:
     labels = {"at_event": 3, "n_positive": 1200, "n_not_damaged": 2}
-    made = Picture(UmapSettings(n_neighbors=50, densmap=True, supervised=True), labels, "set", [])
+    made = Picture(UmapSettings(n_neighbors=50, densmap=True, supervised=True), labels)
     write_array(explored.run(RUN) / "umap.npy", np.zeros((20, 2), np.float32))
-    umap_picture.store_picture(explored, RUN, made, np.zeros((0, 2), np.float32))
+    umap_picture.store_picture(explored, RUN, made)
     assert umap_picture.picture(explored, RUN) == made
     assert made.title == "Supervised densMAP"
     app = show("explore", explored)
