@@ -26,7 +26,7 @@ GRID = "grid"  # source of the cells of a grid, which are no outlines: a house m
 
 
 def add_footprints(job: Job, *, paths: Sequence[str], crs: str | None = None) -> dict[str, object]:
-    """Read footprint files into the project; all are read before the first one is stored.
+    """Read footprint files into the project; all are read, and cut down to the area of interest, before one is stored.
 
     Args:
         crs: "EPSG:n", for files that do not name their own coordinate system.
@@ -38,11 +38,12 @@ def add_footprints(job: Job, *, paths: Sequence[str], crs: str | None = None) ->
         ProjectError: if there is no post scene yet.
         FootprintError: if a file cannot be used, or none of its footprints touches the area of interest.
     """
-    grid, tables = store.call(job.layout, contents.grid), []
+    grid, area, tables = store.call(job.layout, contents.grid), store.call(job.layout, aoi.current), []
     for i, path in enumerate(paths):
         job.report(0.5 * i / len(paths), f"reading {path}")
         job.stop_if_cancelled()
-        tables.append(read_footprints(path, grid, crs=crs))
+        table = read_footprints(path, grid, crs=crs)
+        tables.append(table if area is None else limited(table, area.wkb, path))
     given, found = [Path(path) for path in paths], []
     known = Counter([one.file for one in store.call(job.layout, import_log.all_records)] + [one.name for one in given])
     for i, (file, table) in enumerate(zip(given, tables, strict=True)):

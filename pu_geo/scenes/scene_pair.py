@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis import assessability
 from pu_geo.geo.vector.sites import area_px, sites_under
 from pu_geo.records import Grid, Scene
-from pu_geo.store import alignment, contents, freshness, store
+from pu_geo.store import alignment, contents, freshness, labels, store
 from pu_geo.store.alignment import Alignment
 from pu_geo.store.layout import Layout, read_json
 from pu_geo.wording import listed, percent, plural, short_crs, when
@@ -85,6 +85,7 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         if not post:
             return Pair([], "", "")
         grid, version = contents.grid(db), contents.geometry_v(db)
+        taught = labels.pu_set(db, ids=chips["building_ids"]).is_positive if chips and chips.get("sensor_group") else ()
     bare = _bare(layout, version, tuple(post), grid)
     shifts = alignment.load(layout, ids, scenes) if pre and ids else None
     found = [
@@ -99,7 +100,7 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         *_exchanged(pre, post),
         *([] if grid.has_place else [_NO_PLACE]),
         *([] if shifts is None else _shifts(shifts)),
-        *([] if chips is None else _hidden_parts(chips)),
+        *([] if chips is None else _hidden_parts(chips, taught)),
     ]
     return Pair(found, "" if shifts is None else _shift_words(shifts), freshness.of_chips(layout).words, bare)
 
@@ -131,22 +132,29 @@ def _bare(layout: Layout, version: str, post: tuple[Scene, ...], grid: Grid) -> 
     return tuple(scene.scene_id for i, scene in enumerate(post) if i not in shown)
 
 
-def _kinds(chips: Mapping[str, Any]) -> list[PairIssue]:
-    """Return which post scenes are of which kind, where there are several."""
-    kinds: dict[int, set[str]] = {}
-    for kind, scene in zip(chips.get("sensor_group") or (), chips.get("post_scene") or (), strict=False):
+def _kinds(chips: Mapping[str, Any], is_damaged: Iterable[bool]) -> list[PairIssue]:
+    """Return how many kinds of post scenes there are, where there are several; those in which nobody marked damage need it.
+
+    Args:
+        is_damaged: whether a building is marked so, in an answer that is learned from; a chip each.
+    """
+    kinds, known = dict[int, set[str]](), set[int]()
+    for kind, scene, damaged in zip(
+        chips.get("sensor_group") or (), chips.get("post_scene") or (), is_damaged, strict=False
+    ):
         kinds.setdefault(kind, set()).update([scene] if scene else [])
+        known.update([kind] if damaged else [])
     if len(kinds) < 2:
         return []
-    names = "; ".join(f"({i + 1}) {listed(sorted(kinds[kind]))}" for i, kind in enumerate(sorted(kinds)))
+    names = "; ".join(f"({i}) {listed(sorted(kinds[kind]))}" for i, kind in enumerate(sorted(kinds), 1) if kind not in known)
     worry = f"Scores do not carry over between them. Mark damaged buildings in each, or it is not assessed: {names}."
-    return [PairIssue(KINDS, str(len(kinds)), worry)]
+    return [PairIssue(KINDS, str(len(kinds)), worry if names else "")]
 
 
-def _hidden_parts(chips: Mapping[str, Any]) -> list[PairIssue]:
+def _hidden_parts(chips: Mapping[str, Any], is_damaged: Iterable[bool]) -> list[PairIssue]:
     parts = assessability.hidden_parts(chips, "post")
     return [
-        *_kinds(chips),
+        *_kinds(chips, is_damaged),
         _hidden(parts[:, :2].sum(axis=1), "No data", "where no post scene has data"),
         _hidden(parts[:, 2], "Clouds", "where clouds lie over it"),
     ]

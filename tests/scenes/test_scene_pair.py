@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_parts import add_chips, small_grid, small_scene, square_table
+from small_parts import add_chips, click, small_grid, small_scene, square_table
 
 from pu_geo.errors import ProjectError
 from pu_geo.records import scene_fingerprint
@@ -87,10 +87,19 @@ def test_scenes_without_buildings_and_of_several_kinds_are_named(pair: Layout) -
     store.call(pair, contents.add_scenes, [far], small_grid())
     assert worries(pair) == {"Scenes without buildings": "Add footprints for post-2, or nothing is mapped there."}
     assert (judge(pair, None).bare, scene_pair.next_step(pair, judge(pair, None), None)) == (("post-2",), "footprints")
-    facts = {"nodata_share": [0.0] * N, "sensor_group": [0] * 15 + [1] * 5, "post_scene": ["a"] * 8 + ["b"] * 7 + ["c"] * 5}
+    facts = {
+        "building_ids": [f"b{i}" for i in range(N)],
+        "nodata_share": [0.0] * N,
+        "sensor_group": [0] * 15 + [1] * 5,
+        "post_scene": ["a"] * 8 + ["b"] * 7 + ["c"] * 5,
+    }
     found = judge(pair, facts)
     assert worries(pair, facts)[scene_pair.KINDS].endswith("(1) a and b; (2) c.")
     assert scene_pair.next_step(pair, found, facts) == "done", "whoever cut chips without them goes on"
+    click(pair, "b16")
+    assert worries(pair, facts)[scene_pair.KINDS].endswith("not assessed: (1) a and b.")
+    click(pair, "b0")
+    assert scene_pair.KINDS not in worries(pair, facts)
 
 
 def test_each_step_comes_after_what_it_needs(tmp_path: Path) -> None:

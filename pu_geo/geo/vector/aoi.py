@@ -117,8 +117,11 @@ def touching(wkb: NDArray[np.object_], aoi: bytes) -> NDArray[np.bool_]:
     return np.asarray(shapely.intersects(area, shapely.from_wkb(wkb)), dtype=np.bool_)
 
 
-def limited(table: FootprintTable, aoi: bytes) -> FootprintTable:
+def limited(table: FootprintTable, aoi: bytes, of: str = "") -> FootprintTable:
     """Leave out footprints that do not touch the area of interest, and count them.
+
+    Args:
+        of: where they come from, for the error.
 
     Raises:
         FootprintError: kind "outside" if none touches it.
@@ -129,7 +132,7 @@ def limited(table: FootprintTable, aoi: bytes) -> FootprintTable:
         return table
     if n_out == len(is_inside):
         raise FootprintError(
-            f"None of these {n_out:,} footprints touches the area of interest (AOI).",
+            f"None of the {n_out:,} footprints{of and f' of {of}'} touches the area of interest (AOI).",
             "Choose footprints of that area, or take the AOI away first.",
             kind="outside",
         )

@@ -467,7 +467,7 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
             if worries:
                 st.markdown(f":orange[:material/warning:] **{texts.WORRIES.format(what=what)}**")
                 st.markdown("\n".join(f"- {worry}" for worry in worries))
-                if any(check.name == scene_pair.KINDS for check in pair.checks):
+                if any(check.name == scene_pair.KINDS and check.worry for check in pair.checks):
                     frame.link("annotate", texts.MARK_EACH)
             elif not overview.n_buildings:
                 st.markdown(f":blue[:material/info:] **{texts.NO_BUILDINGS}** {texts.NEEDS_BUILDINGS}")
