@@ -48,9 +48,9 @@ shows_team = bar.toggle(texts.ANALYSTS, key="shows-team", help=texts.ANALYSTS_HE
 audit = random_audits.newest_audit(layout)
 with bar:
     if audit and not audit.is_open:
-        frame.link("damage_map", texts.SEE_RESULT)
+        frame.link("damage_map", texts.SEE_RESULT, is_main=True)
     elif not is_assessment:
-        frame.link("train", texts.NEXT_TRAIN)
+        frame.link("train", texts.NEXT_TRAIN, is_main=bool(summary.n_positive))
 team = labeling.team(layout) if shows_team else None
 with state:
     if is_ranking:

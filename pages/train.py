@@ -17,7 +17,7 @@ data, found = training.data_summary(layout), training.all_runs(layout)
 with frame.title_bar(texts.TITLE, texts.PURPOSE):
     frame.link("research", texts.RESEARCH, help=texts.TO_RESEARCH)
     if found:
-        frame.link("damage_map", texts.TO_MAP)
+        frame.link("damage_map", texts.TO_MAP, is_main=True)
 if not data.n_chips:
     job_card.watch(layout, "", only=lambda job: tasks.of(job.task).is_exclusive)
 else:

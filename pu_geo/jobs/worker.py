@@ -117,7 +117,7 @@ def _do(job: Job, task: str, args: Mapping[str, Any]) -> Mapping[str, Any]:
             events.append(job.folder, "turn")
         module, _, function = about.work.partition(":")
         if about.needs_torch and "torch" not in sys.modules:
-            events.append(job.folder, "stage", {"message": "loading torch"})
+            events.append(job.folder, "stage", {"message": "starting"})
         with interrupts_held():  # an interrupted import of torch cannot be made up for in this process
             act = _loaded(module, function)
         result: Mapping[str, Any] = act(job, **args)

@@ -318,7 +318,7 @@ def _compute_features(
     bank = fit_default(chips, rows)
     feature_sets.write_maker(job.layout, chip_set, RCF, bank.state())
     with feature_sets.new_views(job.layout, chip_set, RCF, (n_views, len(chips), bank.n_features)) as out:
-        words = f"features of {len(chips)} chips in {n_views} views"
+        words = f"features of {len(chips)} chips"
         transform(job, bank, job.layout.chips(chip_set), chips, out, words, (0.2, 1.0), cluster=cluster)
         return sensors.match_groups(out, group, is_visible)
 

@@ -147,7 +147,10 @@ def _kinds(chips: Mapping[str, Any], is_damaged: Iterable[bool]) -> list[PairIss
     if len(kinds) < 2:
         return []
     names = "; ".join(f"({i}) {listed(sorted(kinds[kind]))}" for i, kind in enumerate(sorted(kinds), 1) if kind not in known)
-    worry = f"Scores do not carry over between them. Mark damaged buildings in each, or it is not assessed: {names}."
+    worry = (
+        "Haze, colors or sharpness set them apart, so scores learned in one say little in another. Mark damaged buildings "
+        f"in each kind; one without any is not assessed: {names}."
+    )
     return [PairIssue(KINDS, str(len(kinds)), worry if names else "")]
 
 

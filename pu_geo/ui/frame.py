@@ -404,11 +404,13 @@ def needs_project() -> Layout:
     return layout
 
 
-def link(page: str, label: str, help: str | None = None) -> None:
-    """Draw a link to another screen."""
+def link(page: str, label: str, help: str | None = None, *, is_main: bool = False) -> None:
+    """Draw a link to another screen; as the screen's main button if it is what comes next."""
     pages = st.session_state.get("pages", {})
     if page in pages:
-        st.page_link(pages[page], label=label, icon=":material/arrow_forward:", help=help)
+        (st.container(key="main-link", width="content") if is_main else st).page_link(
+            pages[page], label=label, icon=":material/arrow_forward:", help=help
+        )
 
 
 def warn_of_former(layout: Layout, chip_set: str | None = None) -> None:

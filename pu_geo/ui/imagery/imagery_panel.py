@@ -17,7 +17,6 @@ import streamlit as st
 from pu_geo import jobs
 from pu_geo.jobs import JobView, tasks
 from pu_geo.lifecycle import projects, removing
-from pu_geo.records import Grid
 from pu_geo.scenes import features, layers, preparation, scene_files, scene_pair, sites
 from pu_geo.scenes.actions import AddAoi, AddFootprints, AddGrid, AddLayer, AddScenes, AddXbd, Chip, PutInSite, Relink
 from pu_geo.scenes.features import FeatureSets
@@ -41,6 +40,7 @@ _BESIDE = ["tfw", "tifw", "pgw", "pngw", "jgw", "jpgw", "jpegw", "wld", "prj", "
 _VECTORS = ["geojson", "json", "gpkg", "zip", "fgb", "parquet", "geoparquet", "csv"]
 _CLUSTER = "imagery-cluster"
 _MOST_GROUPS = 4
+_SPARSE, _MOST_PICTURES = 0.3, 12  # share of a site that its scenes cover below which each is drawn by itself, and how many
 _ORDER: tuple[Step, ...] = ("scenes", "footprints", "align", "chips", "done")
 _ICONS = {"done": ":material/check_circle:", "current": ":material/radio_button_checked:", "blocked": ":material/lock:"}
 _COLORS = {"done": "green", "current": "blue", "blocked": "gray"}
@@ -49,7 +49,7 @@ _COLORS = {"done": "green", "current": "blue", "blocked": "gray"}
 def main_action(layout: Layout, overview: Overview, pair: Pair, step: Step, is_running: bool) -> None:
     """Draw the next step as the screen's main button."""
     if step == "done":
-        frame.link("annotate", texts.NEXT_ANNOTATE)
+        frame.link("annotate", texts.NEXT_ANNOTATE, is_main=True)
     elif step == "scenes":
         _choose_scenes(layout, "all-scenes", is_running, is_main=True)
     else:
@@ -460,12 +460,11 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
     found = sites.sites(layout)
     worries += sites.lacking_words(found)
     has_pre = any(scene.role == "pre" for scene in overview.scenes)
-    what = texts.PAIR if has_pre else texts.POST_IMAGE
     with st.container(border=True, horizontal=len(found) == 1, gap="medium"):
         _pictures(layout, overview, found)
         with st.container(width="stretch"):
             if worries:
-                st.markdown(f":orange[:material/warning:] **{texts.WORRIES.format(what=what)}**")
+                st.markdown(f":orange[:material/warning:] **{texts.WORRIES}**")
                 st.markdown("\n".join(f"- {worry}" for worry in worries))
                 if any(check.name == scene_pair.KINDS and check.worry for check in pair.checks):
                     frame.link("annotate", texts.MARK_EACH)
@@ -474,7 +473,7 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
             elif has_pre and not pair.shift:
                 st.markdown(f":blue[:material/info:] **{texts.FITS_SO_FAR}** {texts.NOT_MEASURED}")
             else:
-                st.markdown(f":green[:material/check_circle:] **{texts.USABLE.format(what=what)}**")
+                st.markdown(f":green[:material/check_circle:] **{texts.USABLE}**")
             st.html(_WHOLE_HEADINGS)
             with st.container(horizontal=True, gap="medium", key="pair-figures"):
                 for check in pair.checks:
@@ -482,32 +481,48 @@ def verdict(layout: Layout, pair: Pair, overview: Overview) -> None:
 
 
 def _pictures(layout: Layout, overview: Overview, found: Sequence[Site]) -> None:
-    """Draw each date of each site; of several sites, with what each of them has and lacks."""
+    """Draw each date of each site, scene by scene where scenes are few and far between; of several sites, with what each of
+    them has and lacks.
+    """
     dates = [layer for layer in overview.layers if layer["name"] in texts.PICTURES]
     if not dates:
         return
     place = f"{PREFIX}/{projects.token_of(layout)}/tiles"
     drawn = [
-        f'<section><div class="pugeo-dates">{"".join(_picture(place, date, site.grid) for date in dates)}</div>'
-        f"{f'<b>{escape(site.name)}</b> {escape(site.words)}' if len(found) > 1 else ''}</section>"
-        for site in found
-    ]
-    st.html(f'{_FIGURES}<div class="pugeo-sites">{"".join(drawn)}</div>', width="content" if len(found) == 1 else "stretch")
+        f'<section><div class="pugeo-dates">'
+        f"{''.join(_picture(place, date, box, escape(name)) for date in dates)}</div>{words}</section>"
+        for site in found for name, box, words in _boxes(site, is_only=len(found) == 1)
+    ]  # fmt: skip
+    st.html(f'{_FIGURES}<div class="pugeo-sites">{"".join(drawn)}</div>', width="content" if len(drawn) == 1 else "stretch")
 
 
-def _picture(place: str, date: Mapping[str, Any], site: Grid) -> str:
-    """Return one date of a site as HTML, of the coarsest map tiles that show it in some detail."""
-    side = date["tile_px"] * next((px for px in date["resolutions"] if px * date["tile_px"] < 2 * site.height), 1)
+def _boxes(site: Site, *, is_only: bool) -> list[tuple[str, tuple[int, ...], str]]:
+    """Return what is drawn of a site: name, box in the project's pixels, and HTML to stand below it."""
+    grid, name = site.grid, escape(site.name)
+    sizes = [(right - left) * (bottom - top) for left, top, right, bottom in grid.boxes]
+    if is_only and len(sizes) > 1 and sum(sizes) < _SPARSE * grid.width * grid.height:
+        return [(scene, tuple(map(int, box)), escape(scene)) for scene, box in zip(grid.scenes, grid.boxes, strict=True)][
+            :_MOST_PICTURES
+        ]
+    whole = (0, grid.row, grid.width, grid.row + grid.height)
+    return [(site.name, whole, "" if is_only else f"<b>{name}</b> {escape(site.words)}")]
+
+
+def _picture(place: str, date: Mapping[str, Any], box: Sequence[int], name: str) -> str:
+    """Return what a date has in a box as HTML, of the coarsest map tiles that show it in some detail."""
+    left, top, right, bottom = box
+    width, height = right - left, bottom - top
+    side = date["tile_px"] * next((px for px in date["resolutions"] if px * date["tile_px"] < 2 * height), 1)
     zoom = date["resolutions"].index(side // date["tile_px"])
     images = "".join(
         f'<img src="{place}/{date["name"]}/{zoom}/{x}/{y}.jpg" alt="" loading="lazy" style="left: '
-        f"{100 * x * side / site.width:.3f}%; top: {100 * (y * side - site.row) / site.height:.3f}%; width: "
-        f'{100 * side / site.width:.3f}%">'
-        for y in range(site.row // side, -(-(site.row + site.height) // side)) for x in range(-(-site.width // side))
+        f"{100 * (x * side - left) / width:.3f}%; top: {100 * (y * side - top) / height:.3f}%; width: "
+        f'{100 * side / width:.3f}%">'
+        for y in range(top // side, -(-bottom // side)) for x in range(left // side, -(-right // side))
     )  # fmt: skip
     return (
-        f'<figure><div role="img" aria-label="{escape(texts.PICTURE.format(role=date["name"], site=site.name))}" '
-        f'style="aspect-ratio: {site.width} / {site.height}">{images}</div>'
+        f'<figure><div role="img" aria-label="{texts.PICTURE.format(role=date["name"], site=name)}" '
+        f'style="aspect-ratio: {width} / {height}">{images}</div>'
         f"<figcaption>{texts.PICTURES[date['name']]}</figcaption></figure>"
     )
 

@@ -131,13 +131,12 @@ RELINK, RELINK_FOLDER = "Find the file", "Find the files"
 
 # Whether the pair is usable
 
-WORRIES = "Check before you rely on the {what}"
+WORRIES = "Check this imagery before you rely on it"
 NO_BUILDINGS = "No scene has buildings yet."
 NEEDS_BUILDINGS = "Add footprints: alignment and chips need them."
-FITS_SO_FAR = "The pair fits so far."
+FITS_SO_FAR = "Pre and post fit so far."
 NOT_MEASURED = "Align it to measure the misalignment."
-USABLE = "The {what} is usable"
-PAIR, POST_IMAGE = "pair", "post-event image"
+USABLE = "The imagery is usable"
 MARK_EACH = "Mark buildings on Annotate"
 
 # Footprints

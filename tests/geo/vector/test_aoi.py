@@ -78,5 +78,5 @@ def test_footprints_that_do_not_touch_it_are_left_out_and_counted() -> None:
     assert (found.n_repaired, len(found.area_m2), len(found.attributes)) == (2, 5, 5)
     assert found.notes[-1].startswith("15 footprint(s) lie outside")
     assert limited(found, shapely.to_wkb(BOX)) is found
-    with pytest.raises(FootprintError, match="None of the 20 footprints of b.gpkg touches"):
+    with pytest.raises(FootprintError, match=r"None of the 20 footprints of b\.gpkg touches"):
         limited(square_table(20), shapely.to_wkb(shapely.box(0, 0, 1, 1)), "b.gpkg")
