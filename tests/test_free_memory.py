@@ -12,7 +12,7 @@ from pu_geo.free_memory import free_memory
 @pytest.fixture
 def groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A machine with 64 GB that are available, and a folder for its control groups."""
-    monkeypatch.setattr(module.psutil, "virtual_memory", lambda: SimpleNamespace(available=64_000_000_000))
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=64_000_000_000))
     monkeypatch.setattr(module, "_CGROUPS", tmp_path / "cgroup")
     monkeypatch.setattr(module, "_OWN", tmp_path / "own")
     return tmp_path / "cgroup"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from pu_geo.errors import PuGeoError
+from pu_geo.files import write_file
 from pu_geo.store.layout import SUFFIX, home
 
 ROOTS_VARIABLE = "PU_GEO_ROOTS"
@@ -130,7 +131,7 @@ def _memory(kind: Kind) -> Path:
 def remember(kind: Kind, folder: Path) -> None:
     """Keep a folder as the one that pickers of its kind open with, also after a restart, where home can be written to."""
     with suppress(OSError, ValueError):
-        _memory(kind).write_text(str(folder), encoding="utf-8")
+        write_file(_memory(kind), str(folder).encode())
 
 
 def first_folder(kind: Kind) -> Path:

@@ -65,7 +65,7 @@ def test_a_named_group_is_offered_on_annotate_and_exported_apart_from_answers(la
     click(layout, "b9", label="not_assessable", reason="cloud")
     click(layout, "b10", label="not_damaged")
     click(layout, "b8", damage_types=("roof",))
-    export(job_of(layout, "export"), run_id="latest", format="geojson", out=str(tmp_path / "map.geojson"))
+    export(job_of(layout, "export"), run_id="latest", format="geojson-full", out=str(tmp_path / "map.geojson"))
     features = json.loads((tmp_path / "map.geojson").read_text())["features"]
     rows = {row["properties"]["building_id"]: row["properties"] for row in features}
     guesses = {building: row["discovered_type"] for building, row in rows.items() if row["discovered_type"]}

@@ -77,7 +77,7 @@ def test_what_was_removed_is_in_no_count(mapped: Layout, monkeypatch: pytest.Mon
     else:
         assert told.n == n_assessable
         assert told.total.low <= TRUTH[2:][stays[2:]].sum() <= told.total.high
-        assert f"it speaks for the {n_assessable:,} that are left" in told.words
+        assert f"they speak for the {n_assessable:,} that are left" in told.words
 
     open_now = population.of_run(mapped, run)
     assert sorted(open_now.ranks()) == list(range(1, n + 1))

@@ -153,7 +153,7 @@ def test_a_site_without_pre_and_footprints_of_no_site_are_said(
     collection["features"].append({"type": "Feature", "properties": {}, "geometry": house})
     (tmp_path / "one_more.geojson").write_text(json.dumps(collection))
     added = json.loads(run("add-footprints", layout.folder, tmp_path / "one_more.geojson", "--json")[1])
-    assert added["dropped_by"] == {"outside the scenes": 1}
+    assert added["files"][0]["dropped_by"] == {"outside the scenes": 1}
     said = run("sites", layout.folder)[1]
     assert "Site 1: 18 buildings, 1 post and 0 pre scenes in pixels of 0.5 m; no pre-event scene (east/post)" in said
     assert "1 of 2 sites has no pre-event scene." in said

@@ -26,9 +26,9 @@ def test_every_verb_from_scene_to_map(run: CommandLine, town: Path, tmp_path: Pa
     scenes = run.json("add-scene", chipped, "--pre", town / "pre.tif", "--post", town / "post.tif")
     assert (scenes["width"], scenes["height"], scenes["added"]) == (320, 256, ["pre", "post"])
     added = run.json("add-footprints", chipped, town / "footprints.geojson")
-    assert added["added"] == added["n_in"]
+    assert added["added"] == added["files"][0]["n_in"]
     made = run.json("chip", chipped)
-    assert (made["n"], made["size_px"], made["bands"]) == (added["n_in"], 64, "pre+post")
+    assert (made["n"], made["size_px"], made["bands"]) == (added["files"][0]["n_in"], 64, "pre+post")
     labelled = ("label", chipped, "--from-field", "damage", "--is", "destroyed", "--is", "major-damage", "--is")
     run.json(*labelled, "no-damage", "--count", "8", "--seed", "1")
     ranked = run.json("rank", chipped)
@@ -37,7 +37,7 @@ def test_every_verb_from_scene_to_map(run: CommandLine, town: Path, tmp_path: Pa
     trained.append(run.json("train", chipped))
     truth = ("--field", "damage", "--positive", "no-damage")
     measured = run.json("evaluate", chipped, "--run", ranked["run_id"], *truth)
-    n = added["n_in"]
+    n = added["files"][0]["n_in"]
     assert measured["n"] == n - 8
     assert 0 <= float(str(measured["auc"])) <= 1
     out = tmp_path / "map.geojson"

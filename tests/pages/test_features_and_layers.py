@@ -13,6 +13,7 @@ from small_parts import add_chips, job_of
 
 from pu_geo import jobs
 from pu_geo.analysis.bakeoff import Interval
+from pu_geo.lifecycle import projects
 from pu_geo.runs import feature_comparison as comparison
 from pu_geo.scenes import features
 from pu_geo.scenes.chip_job import chip
@@ -92,21 +93,21 @@ def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, start
 @pytest.mark.slow
 def test_a_layer_is_added_by_a_form_that_refuses_what_is_none(chipped_town: Layout, town: Path, tmp_path: Path) -> None:
     path = town_layer(town, tmp_path / "height.tif", speckle(256, 320, bands=1) * 20)
-    app = show("imagery", chipped_town)
-    app.text_area(key="layer_paths").input(str(path))
-    app.selectbox(key="layer_when").select("none")
-    app.selectbox(key="layer_kind").select("elevation")
+    app, token = show("imagery", chipped_town), projects.token_of(chipped_town)
+    app.text_area(key=f"layer_paths-{token}").input(str(path))
+    app.selectbox(key=f"layer_when-{token}").select("none")
+    app.selectbox(key=f"layer_kind-{token}").select("elevation")
     for name, nodata, words in (("a/b", "", "A layer cannot be called 'a/b'"), ("height", "none", "is no number")):
-        app.text_input(key="layer_name").input(name)
-        app.text_input(key="layer_nodata").input(nodata).run()
+        app.text_input(key=f"layer_name-{token}").input(name)
+        app.text_input(key=f"layer_nodata-{token}").input(nodata).run()
         assert words in plain(press(app, "add-layer"))
     assert not [job for job in jobs.all_jobs(chipped_town) if job.task == "add_layer"]
-    app.text_input(key="layer_nodata").input("").run()
+    app.text_input(key=f"layer_nodata-{token}").input("").run()
     press(app, "add-layer")
     (job,) = [job for job in jobs.all_jobs(chipped_town) if job.task == "add_layer"]
     assert jobs.wait(chipped_town, job.job_id, seconds=120).state == "done"
     app = show("imagery", chipped_town)
-    assert app.text_area(key="layer_paths").value == ""
+    assert app.text_area(key=f"layer_paths-{token}").value == ""
     (shown,) = (one.value for one in app.dataframe if "Layer" in one.value.columns)
     assert shown[["Layer", "Date", "Kind", "Files", "Bands", "Buildings without it"]].to_numpy().tolist() == [
         ["height", "no date", "elevation in m", 1, 1, "not in the chips yet"]

@@ -90,7 +90,12 @@ def test_a_pair_shows_what_was_repaired_and_what_comes_next(project: Layout) -> 
         contents.add_scenes(db, [pre, *others], small_grid(), 0.6)
     app = show("imagery", project)
     assert [button.key for button in app.button if button.proto.type == "primary" and not button.disabled] == ["main-chip"]
-    for wanted in ("Check this imagery before you rely on it", "60 %", "from EPSG:4326 to EPSG:32615", "from 1.50 to 0.50 m"):
+    for wanted in (
+        "Check this imagery before you rely on it",
+        "60 %",
+        "from EPSG:4326 to EPSG:32615",
+        "from 1.50 to 0.50 m",
+    ):
         assert wanted in plain(app)
     table = next(frame.value for frame in app.dataframe if "CRS" in frame.value.columns)
     assert table[["Scene", "Pre or post"]].to_numpy().tolist()[:2] == [["post-1", "Post-event"], ["pre-1", "Pre-event"]]

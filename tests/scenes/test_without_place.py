@@ -85,7 +85,7 @@ def test_every_step_works_in_local_meters(made: tuple[Path, dict[str, dict[str, 
     scenes, added, moved = said["add-scene"], said["add-footprints"], said["align"]
     assert (scenes["width"], scenes["height"], scenes["gsd_m"], scenes["is_local"]) == (SIZE, SIZE, PIXEL_M, True)
     assert scenes["pre_share"] == 1.0
-    assert (added["n_in"], added["added"]) == (COLUMNS * ROWS, COLUMNS * ROWS)
+    assert (added["files"][0]["n_in"], added["added"]) == (COLUMNS * ROWS, COLUMNS * ROWS)
     assert abs(moved["shifts"]["Site 1"][0]) < PIXEL_M
     assert said["chip"]["n"] == COLUMNS * ROWS
 

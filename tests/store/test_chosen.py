@@ -72,7 +72,7 @@ def test_each_run_keeps_its_threshold_and_who_set_it(mapped: Layout) -> None:
     chosen.choose_threshold(mapped, "other-1", 0.61237, "audit:check-1")
     assert chosen.threshold(mapped, RUN) == (0.3, "person")
     assert chosen.threshold(mapped, "other-1") == (0.6124, "audit:check-1")
-    assert "audit check-1" in chosen.threshold(mapped, "other-1").words
+    assert "accuracy assessment check-1" in chosen.threshold(mapped, "other-1").words
     for wrong in (-0.01, 1.01, float("nan")):
         with pytest.raises(ProjectError, match="scores lie between 0 and 1"):
             chosen.choose_threshold(mapped, RUN, wrong)

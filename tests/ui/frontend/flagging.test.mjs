@@ -147,7 +147,7 @@ test("the legend counts who says so, and says where answers are too few", () => 
   assert.match(label("roof"), /roof3/);
   const words = damageLegend(store).map((each) => each.textContent).join(" | ");
   assert.match(words, /1 by people, 2 by score/);
-  assert.match(words, /1 by people, 0 by score; 4 answers outside audits name it, not enough to judge/);
+  assert.match(words, /1 by people, 0 by score; 4 answers outside checks name it, not enough to judge/);
   assert.match(words, /Several types1/);
   assert.match(words, /a rank, not a probability/);
 });

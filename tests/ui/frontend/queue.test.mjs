@@ -181,7 +181,7 @@ test("the pane shows what a check is for, and never the words of its choice", ()
   assert.match(pane.reason.textContent, /^Likely damagedwhy 0/);
   press("1");
   frame();
-  assert.match(pane.reason.textContent, /^Random check/);
+  assert.match(pane.reason.textContent, /^Random pick/);
   assert.doesNotMatch(pane.reason.textContent, /why/);
   assert.equal(pane.facts.textContent.includes("score"), false);
   assert.equal(pane.progress.textContent, "1 answered");

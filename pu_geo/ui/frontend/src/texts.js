@@ -143,7 +143,7 @@ export const TEXTS = {
     kinds: {
       exploit: ["Likely damaged", "One of the highest scores that nobody has answered"],
       explore: ["Something new", "Unlike what was answered so far"],
-      audit: ["Random", "Drawn at random; judge by the pictures alone"],
+      audit: ["Random pick", "Drawn at random; judge by the pictures alone"],
       elsewhere: ["Clicked", "Not the queue's. Skip, or a picture below: back to the queue"],
     },
     progress: (answered, skipped) => `${answered} answered${skipped ? ` · ${skipped} skipped` : ""}`,
