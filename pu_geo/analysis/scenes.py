@@ -118,11 +118,11 @@ def _doubt(
         )
     if row.n_damaged or usual is None or n_open < LEAST_BUILDINGS or row.n_not_damaged >= CLEAR_ANSWERS:
         return ""
-    check = f"Check at least {CLEAR_ANSWERS} buildings there."
+    check = f"Answer {CLEAR_ANSWERS - row.n_not_damaged} more buildings there."
     if usual * n_open >= LEAST_EXPECTED and (row.flag_rate or 0.0) < DOUBTFUL * usual:
         return (
-            f"Scene {row.scene_id}: no building is marked damaged there, and {row.n_flagged:,} of {n_open:,} are flagged "
-            f"({usual:.0%} in scenes with answers). {check}"
+            f"Scene {row.scene_id}: no building is marked damaged there, and {row.n_flagged:,} of the {n_open:,} without an "
+            f"answer are flagged ({usual:.0%} where some are marked). {check}"
         )
     above = auc(np.concatenate([own, known]), np.arange(len(own) + len(known)) < len(own))
     if max(above, 1 - above) > STANDS_APART:

@@ -308,7 +308,7 @@ def _headline(
         unknown = f"{wording.plural(confirmed, 'building is', 'buildings are')} confirmed damaged. {IN_ALL}"
         if has_audit:
             return f"{unknown} not known yet: not enough to estimate, {total.words.removeprefix('not enough: ')}"
-        return f"{unknown} {NOT_KNOWN}. An accuracy assessment of a few hundred checks (Damage map) estimates it."
+        return f"{unknown} {NOT_KNOWN}. An accuracy assessment estimates it."
     checks = "random picks of the search" if basis == "queue" else "checks drawn at random"
     return (
         f"About {total.value:,.0f} of {n:,} buildings are damaged, between {total.low:,.0f} and {total.high:,.0f} (95 % "
@@ -431,7 +431,9 @@ def plan(layout: Layout, run_id: str) -> Plan:
     fewest = random_audits.fewest_of(most)
     if not most:
         return Plan(0, 0, 0, "Every building is answered; there is nothing to estimate.")
-    why = f"if 1 in {round(1 / PLANNED_SHARE)} were damaged; how many are is {NOT_KNOWN}. Rarer damage takes more."
+    why = (
+        f"if 1 in {round(1 / PLANNED_SHARE)} were damaged / half were; how many are is {NOT_KNOWN}. Rarer damage takes more."
+    )
     if is_estimated:
         why = f"the accuracy assessment estimates it: {share:.1%} damaged of what is not answered."
     return Plan(min(FIRST, most), fewest, most, f"Planned as {why} The least is {wording.plural(fewest, 'check')}.")
@@ -444,16 +446,20 @@ def offers(layout: Layout, run_id: str, threshold: float, n: int) -> list[tuple[
     facts, raw, found = store.call(layout, runs.find, run_id), _raw_scores(layout, run_id).round(4), list[tuple[str, ...]]()
     scores = np.asarray(runs.scores_alone(layout, facts.run_id), np.float64)  # by which the audit is drawn
     answers = random_audits.answers_of(layout, facts.chip_set, facts.run_id)
-    guess, is_known = _guess(scores, max(_planned(layout)[0], 1 / len(scores))), answers != audit.OPEN
+    (share, is_estimated), is_known = _planned(layout), answers != audit.OPEN
+    guesses = [_guess(scores, max(each, 1 / len(scores))) for each in ([share] if is_estimated else [share, 0.5])]
     most = (~is_known).sum() // 3  # beyond it hardly any flagged building is left to be precise about
     for size in sorted({n, *(size for size in SIZES if size <= most)}):
-        drawn, shown = audit.design(scores, is_known, n=size, seed=0), answers.copy()
+        drawn, known = audit.design(scores, is_known, n=size, seed=0), list[list[str]]()
         asked = drawn.rows[:size][np.argsort(-scores[drawn.rows[:size]])]
-        shown[asked] = np.diff(np.floor(np.cumsum(guess[asked]) + 0.5), prepend=0)
-        (at,) = audit.at_thresholds(drawn, shown, raw, [threshold], confidence=CONFIDENCE)
-        total = audit.estimate_total(drawn, shown, confidence=CONFIDENCE)
-        known = [_half(total, 1), *(_half(share, 100) for share in (at.precision, at.recall))]
-        found.append((f"{size:,}", wording.duration(size * SECONDS_A_CHECK), *known))
+        for guess in guesses:
+            shown = answers.copy()
+            shown[asked] = np.diff(np.floor(np.cumsum(guess[asked]) + 0.5), prepend=0)
+            (at,) = audit.at_thresholds(drawn, shown, raw, [threshold], confidence=CONFIDENCE)
+            total = audit.estimate_total(drawn, shown, confidence=CONFIDENCE)
+            known.append([_half(total, 1), *(_half(share, 100) for share in (at.precision, at.recall))])
+        words = (" / ".join(dict.fromkeys(both)) for both in zip(*known, strict=True))
+        found.append((f"{size:,}", wording.duration(size * SECONDS_A_CHECK), *words))
     return found
 
 

@@ -132,7 +132,8 @@ class RunInputs:
             and f"{self.n_passed_over:,} buildings of accepted clusters were not learned from: kinds of damage were, and "
             "nobody named theirs.",
             self.n_hidden
-            and f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them.",
+            and f"{self.n_hidden:,} buildings were not learned from: clouds, missing data or a missing pre image hide them. "
+            "Answers to them count on the map.",
             n_several
             and f"{wording.plural(n_several, 'building has', 'buildings have')} several damage types, and counted as the "
             "rarest of their own: this method takes one of each building.",

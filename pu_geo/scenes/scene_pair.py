@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
@@ -85,7 +85,6 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         if not post:
             return Pair([], "", "")
         grid, version = contents.grid(db), contents.geometry_v(db)
-        taught = labels.pu_set(db, ids=chips["building_ids"]).is_positive if chips and chips.get("sensor_group") else ()
     bare = _bare(layout, version, tuple(post), grid)
     shifts = alignment.load(layout, ids, scenes) if pre and ids else None
     found = [
@@ -100,7 +99,7 @@ def judge(layout: Layout, chips: Mapping[str, Any] | None) -> Pair:
         *_exchanged(pre, post),
         *([] if grid.has_place else [_NO_PLACE]),
         *([] if shifts is None else _shifts(shifts)),
-        *([] if chips is None else _hidden_parts(chips, taught)),
+        *([] if chips is None else _hidden_parts(layout, chips)),
     ]
     return Pair(found, "" if shifts is None else _shift_words(shifts), freshness.of_chips(layout).words, bare)
 
@@ -132,32 +131,31 @@ def _bare(layout: Layout, version: str, post: tuple[Scene, ...], grid: Grid) -> 
     return tuple(scene.scene_id for i, scene in enumerate(post) if i not in shown)
 
 
-def _kinds(chips: Mapping[str, Any], is_damaged: Iterable[bool]) -> list[PairIssue]:
-    """Return how many kinds of post scenes there are, where there are several; those in which nobody marked damage need it.
-
-    Args:
-        is_damaged: whether a building is marked so, in an answer that is learned from; a chip each.
+def kinds(layout: Layout, chips: Mapping[str, Any]) -> list[PairIssue]:
+    """Return how many kinds of post scenes a chip set has, where there are several: those in which nobody marked damage, in
+    answers that are learned from, are a worry.
     """
-    kinds, known = dict[int, set[str]](), set[int]()
-    for kind, scene, damaged in zip(
-        chips.get("sensor_group") or (), chips.get("post_scene") or (), is_damaged, strict=False
-    ):
-        kinds.setdefault(kind, set()).update([scene] if scene else [])
-        known.update([kind] if damaged else [])
-    if len(kinds) < 2:
+    scenes, known = dict[int, set[str]](), set[int]()
+    if len(set(chips.get("sensor_group") or ())) < 2:
         return []
-    names = "; ".join(f"({i}) {listed(sorted(kinds[kind]))}" for i, kind in enumerate(sorted(kinds), 1) if kind not in known)
+    taught = store.call(layout, labels.pu_set, ids=chips["building_ids"]).is_positive
+    for kind, scene, is_damaged in zip(chips["sensor_group"], chips["post_scene"], taught, strict=True):
+        scenes.setdefault(kind, set()).update([scene] if scene else [])
+        known.update([kind] if is_damaged else [])
+    names = "; ".join(
+        f"({i}) {listed(sorted(scenes[kind]))}" for i, kind in enumerate(sorted(scenes), 1) if kind not in known
+    )
     worry = (
         "Haze, colors or sharpness set them apart, so scores learned in one say little in another. Mark damaged buildings "
         f"in each kind; one without any is not assessed: {names}."
     )
-    return [PairIssue(KINDS, str(len(kinds)), worry if names else "")]
+    return [PairIssue(KINDS, str(len(scenes)), worry if names else "")]
 
 
-def _hidden_parts(chips: Mapping[str, Any], is_damaged: Iterable[bool]) -> list[PairIssue]:
+def _hidden_parts(layout: Layout, chips: Mapping[str, Any]) -> list[PairIssue]:
     parts = assessability.hidden_parts(chips, "post")
     return [
-        *_kinds(chips, is_damaged),
+        *kinds(layout, chips),
         _hidden(parts[:, :2].sum(axis=1), "No data", "where no post scene has data"),
         _hidden(parts[:, 2], "Clouds", "where clouds lie over it"),
     ]

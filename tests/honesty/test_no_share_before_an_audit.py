@@ -140,7 +140,10 @@ def test_an_audit_is_planned_by_a_number_and_drawn_without_it(tmp_path: Path, mo
     layout = mapped_project(tmp_path)
     say_all(layout, range(2, 30))
     planned = auditing.plan(layout, RUN)
-    assert "Planned as if 1 in 20 were damaged; how many are is not known before an accuracy assessment." in planned.words
+    assert (
+        "Planned as if 1 in 20 were damaged / half were; how many are is not known before an accuracy assessment."
+        in planned.words
+    )
     monkeypatch.setattr(estimates, "elkan_noto_of_margins", lambda *_: 0.9)
     assert auditing.plan(layout, RUN) == planned
     drawn = []

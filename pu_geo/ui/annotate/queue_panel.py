@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from pu_geo.answers import queueing, random_checks, ranking
 from pu_geo.answers.random_checks import Check
 from pu_geo.assessment import auditing, random_audits
+from pu_geo.scenes import preparation, scene_pair
 from pu_geo.store.layout import Layout
 from pu_geo.store.queues import StoredQueue
 from pu_geo.store.store import is_writable
@@ -135,6 +136,8 @@ def progress(layout: Layout, tools: DeltaGenerator) -> None:
         return
     estimate = auditing.how_many(layout)
     popover.caption(frame.plain(estimate.words))
+    for kinds in scene_pair.kinds(layout, preparation.chip_set_facts(layout)):
+        popover.caption(frame.plain(f"{kinds.name}: {kinds.value}. {kinds.worry}"))
     answers, found = queueing.found_so_far(layout)
     points = [{"epoch": x, "found": y} for x, y in zip(answers, found, strict=True)]
     drawn = figures.lines(texts.CURVE_Y, points, {"found": texts.CURVE_NAME}, xaxis_title=texts.CURVE_X)

@@ -49,7 +49,7 @@ CURVE_NAME = "damaged"
 
 # The queue
 
-QUEUE = "Next 20"
+QUEUE = "Queue settings"
 QUEUE_HELP = "What the queue is mixed of, and when to stop."
 KINDS = {
     "exploit": ("Likely damaged", "The highest scores that nobody has answered."),

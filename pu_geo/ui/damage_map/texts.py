@@ -71,8 +71,8 @@ NO_AUDIT = (
 )
 BUYS = ("Checks", "Time", "Number damaged", "Precision of flagged, points", "Recall, points")
 BUYS_WORDS = (
-    "What checks should tell, to about half of a 95 % interval. Precision takes 10 checks among the flagged, and is "
-    "of those that are left without an answer; recall takes 5 damaged buildings."
+    "Half of the 95 % interval that so many checks should give. Precision takes 10 checks among the flagged buildings, "
+    "recall 5 that find damage."
 )
 CHECKS = "Checks"
 START = "Start accuracy assessment with {n:,} checks"

@@ -750,7 +750,7 @@ def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
         makers = {one.name: one.maker for one in known.sets}
         key = f"feature-set-{known.in_use}"
         chosen = st.selectbox(
-            texts.FEATURES_USED, known.names, index=known.names.index(known.in_use), key=key,
+            texts.FEATURES_USED, known.names, index=known.names.index(known.in_use), key=own(key),
             format_func=lambda name: features.title_of(name, makers[name]),
         )  # fmt: skip
         is_same = chosen == known.in_use and not known.note

@@ -21,8 +21,8 @@ RESEARCH_PURPOSE = (
 def data(found: DataSummary) -> str:
     """Return what there is to learn from now."""
     rest = found.n_positive + found.n_not_damaged - found.n_taught - found.n_taught_not
-    which = plural(rest, "of these is a check", "of these are checks")
-    checks = f" :small[:gray[({which} of an accuracy assessment, not learned from)]]"
+    which = plural(rest, "of these is a check or random pick", "of these are checks or random picks")
+    checks = f" :small[:gray[({which}, not learned from)]]"
     return " · ".join([
         f"**{found.n_positive:,}** damaged", f"**{found.n_not_damaged:,}** not damaged{checks if rest > 0 else ''}",
         f"**{found.n_not_reviewed:,}** not reviewed", f"**{found.n_not_assessed:,}** not assessed",
@@ -37,10 +37,11 @@ RUN, SHOWN = "Run", "Shown"
 SHOWN_MARK = "✓ shown"
 RESULTS = {
     RUN: ("name", 265, ""),
+    SHOWN: ("is_shown", 70, "Shown on all screens, the live map (QGIS) and in exports."),
     "Method": ("method", 135, ""),
     "Made": ("made_at", 95, ""),
     "Took": ("took", 65, ""),
-    "Labels": ("n_damaged", 60, "Damaged buildings of this project that it learned from; blank where it learned elsewhere"),
+    "Damaged labels": ("n_damaged", 105, "Marked damaged and learned from; blank if it learned elsewhere"),
     "Recall on held-out clicks": (
         "judged", 190,
         "Recall of damaged buildings that the run did not learn from, at its own threshold, with the 95 % interval."
@@ -48,7 +49,6 @@ RESULTS = {
     "Accuracy assessment": (
         "audited", 165, "Precision and recall at the threshold of the map, with 95 % intervals."
     ),
-    SHOWN: ("is_shown", 60, "Shown on all screens, the live map (QGIS) and in exports."),
 }  # fmt: skip
 """Column -> the field of a run's row that stands in it, its width in pixels, and what it is."""
 RESULTS_ALT = "Table of the finished runs"
@@ -58,7 +58,6 @@ RENAME, RENAME_HELP = "Rename", "Change what a run is called on all screens"
 NEW_NAME = "Name"
 SAVE_NAME = "Save name"
 NAME_NOTE = "Leave it empty for the usual name. Files and commands keep the id {run_id}."
-ABOUT_RUN = "**{name}**: {words}."
 WARNING_OF_RUN = ":orange[:material/warning:] **{name}**: {words}"
 MORE_WARNINGS = "**{name}**: {n} on its model card."
 
@@ -66,7 +65,7 @@ MORE_WARNINGS = "**{name}**: {n} on its model card."
 
 METHODS = "Methods"
 ABOUT_GROUP = {
-    "default": "On seven sets, with little damage and with much, it was ahead of the instant ranker or level with it.",
+    "default": "On each of seven test sets, with little damage and with much, ahead of a plain ranking or level with it.",
     "pu": "Where they rank the same buildings high, the map rests on more than one method.",
     "types": "They learn kinds of damage, such as grades.",
     "baseline": "What others are compared with.",
