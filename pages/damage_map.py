@@ -25,6 +25,7 @@ with action:
 frame.warn_of_former(layout, shown.chip_set)
 if shown.n_later:
     st.caption(texts.LATER.format(n=shown.n_later))
+threshold_panel.newer(layout, runs, run_id)
 export_panel.draw_action(action, run_id, shown)
 if (wanted := st.session_state.pop("damage-tab", None)) is not None:
     st.session_state["damage-tabs"] = wanted

@@ -56,6 +56,8 @@ def offer(shown: DamageMap) -> Offer | None:
     judged: list[float | None] = [None, None]
     if shown.chip_set == check.chip_set:
         judged = [at.damaged.value for at in auditing.at_by(shown.layout, shown.run.run_id, check, [now.value, limit.value])]
+    if None not in judged:  # each is estimated by itself, and the smaller of two sets cannot hold more
+        judged[n_flagged < n_now] = min(judged)  # type: ignore[type-var]
     costs = [_costs(damaged, n, left) for damaged, n in zip(judged, (n_now, n_flagged), strict=True)]
     words = (
         f"The accuracy assessment estimates about {left:,} damaged beside the {found.confirmed:,} confirmed. Now "

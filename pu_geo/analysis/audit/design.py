@@ -178,7 +178,9 @@ def threshold_for(rows: Sequence[AtThreshold], *, precision: float | None = None
     if estimated is None:
         return Choice(None, None, _why_none(name, wish, figures, n_checks))
     if assured is None:
-        return Choice(estimated, None, f"No threshold's lower bound reaches a {name} of {wish:.0%}. More checks narrow it.")
+        return Choice(
+            estimated, None, f"No threshold is sure to reach a {name} of {wish:.0%}. More checks narrow its interval."
+        )
     return Choice(estimated, assured, f"Estimate and lower bound reach a {name} of {wish:.0%}.")
 
 

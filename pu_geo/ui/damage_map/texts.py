@@ -40,6 +40,10 @@ FEWER = (
     "are flagged."
 )
 LATER = "{n:,} came after this run and are not assessed. Cut chips and train again to map them."
+NEWER, SHOW_NEWER = (
+    "A newer run, {name}, is not shown: it learned from {n:,} damaged labels, this one from {here:,}.",
+    "Show it",
+)
 NOT_AUDITED = "No accuracy assessment"
 AUDIT_OPEN = "Assessment: {done} of {drawn}"
 PRECISION = "Precision of flagged {share}"
@@ -98,7 +102,7 @@ PRECISION_OR_RECALL = ("precision", "recall")
 AT_LEAST = "At least this {what}"
 NO_WISH = "These checks cannot tell a threshold by {what}."
 USE = "Use {value:.4f}, {how}"
-ASSURED, ESTIMATED = "with 95 % confidence", "by the estimate alone"
+ASSURED, ESTIMATED = "with 95 % confidence", "by the estimate, which is not sure"
 CURVE, CURVE_X = "Precision and recall, with 95 % intervals", "threshold"
 CURVE_ALT = "Precision of the flagged, and recall with the confirmed, at each threshold, with 95 % intervals"
 AGREEMENT = "Two readers agree on {share} of {n}{kappa}."

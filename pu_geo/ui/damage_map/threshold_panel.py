@@ -51,6 +51,18 @@ def draw(layout: Layout, runs: Sequence[RunFacts]) -> tuple[str, DamageMap]:
     return run_id, shown
 
 
+def newer(layout: Layout, runs: Sequence[RunFacts], run_id: str) -> None:
+    """Draw that a newer run than the shown one learned from more damaged labels, and the button that shows it."""
+    newest, here = runs[0], next(run for run in runs if run.run_id == run_id)
+    if newest.n_positive <= here.n_positive:
+        return
+    with st.container(horizontal=True, vertical_alignment="center", key="newer-run"):
+        name = frame.plain(run_names.name(layout, newest.run_id))
+        st.caption(texts.NEWER.format(name=name, n=newest.n_positive, here=here.n_positive), width="content")
+        show = partial(choices.choose_run, layout, newest.run_id)
+        frame.press(texts.SHOW_NEWER, show, key=f"show-{newest.run_id}", type="tertiary")
+
+
 def _threshold(run_id: str, shown: DamageMap) -> None:
     """Draw how many buildings are flagged and the threshold that this means: either sets the other."""
     n_flagged, n_open, limit = shown.n["flagged"], shown.n_open, shown.limit

@@ -212,7 +212,7 @@ def test_threshold_for_takes_the_lowest_for_precision_and_the_highest_for_recall
     assert (found.estimated, found.assured) == (0.8, 0.8)
     found = audit.threshold_for(rows, precision=0.85)
     assert (found.estimated, found.assured) == (0.8, None)
-    assert "lower bound" in found.words
+    assert "is sure to reach a precision of 85%" in found.words
     for given, words in (
         (rows, "These 20 checks cannot tell the precision above a threshold of 0.8; up to there the best estimate is 90.0%"),
         (rows[1:], "No estimate reaches a precision of 95%, and these 20 checks cannot rule it out: the best is 90.0%, between 70.0%"),
