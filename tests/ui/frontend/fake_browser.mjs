@@ -148,7 +148,7 @@ export function freshPage() {
   define("localStorage", new Storage());
   define("sessionStorage", new Storage());
   define("window", Object.assign(new Window(), { devicePixelRatio: 1 }));
-  define("document", Object.assign(new EventTarget(), { hidden: false, body: new Element("body"), createElement: (tag) => new Element(tag), createElementNS: (_, tag) => new Element(tag) }));
+  define("document", Object.assign(new EventTarget(), { hidden: false, querySelector: () => null, body: new Element("body"), createElement: (tag) => new Element(tag), createElementNS: (_, tag) => new Element(tag) }));
   document.activeElement = document.body;
   define("fetch", () => Promise.reject(new Error("no server")));
 }

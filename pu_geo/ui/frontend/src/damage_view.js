@@ -279,7 +279,7 @@ export class DamageView {
     if (i < 0 || this.isElsewhere || i === this.store.selected || this.map.hasCross || this.card.isWriting) return; // once it is written
     const isFirst = this.store.selected < 0;
     this.store.set("selected", i);
-    if (isFirst) this.map.showSite(this.store.siteOf[i]); // the map opens on all of it
+    if (isFirst && !this.store.only) this.map.showSite(this.store.siteOf[i]); // the map opens on all of it
     else if (!this.map.root.hidden) this.map.locateSoon(i);
   }
 
@@ -382,7 +382,8 @@ export class DamageView {
     const queueShown = this.hasQueue && (this.tab === "queue" || !this.hasWall);
     const { hasQueue, hasWall } = this;
     this.panes.show({ hasScatter: this.explore.isActive, hasMap: this.data.panes.includes("map"), hasQueue, hasWall, queueShown, isFixed: this.isAssessment });
-    this.queue.setActive(queueShown && !this.panes.side.hidden);
+    this.store.set("inQueue", queueShown && !this.panes.side.hidden);
+    this.queue.setActive(this.store.inQueue);
     this.targetLater();
   }
 

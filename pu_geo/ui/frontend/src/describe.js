@@ -72,10 +72,3 @@ export function qualityLines(store, i) {
   }
   return lines;
 }
-
-/** How many buildings the imagery keeps from being assessed, as answers stand. */
-export function countHidden(store) {
-  let n = 0;
-  for (const i of store.hidden.keys()) n += store.isHidden(i);
-  return n;
-}

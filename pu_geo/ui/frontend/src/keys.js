@@ -13,6 +13,7 @@ export const VIEW_KEYS = { a: "pre", s: "swipe", d: "post", f: "side" };
 export const SITE_KEYS = { "[": -1, "]": 1 };
 const TYPING = "input:not([type=range]), textarea, select, [contenteditable=true], [role=combobox], [role=dialog]:not(.help)"; // the list of keys takes no text: Esc and ? close it
 const WRITTEN = "input:not([type=range], [type=checkbox], [type=radio], [type=button]), textarea, [contenteditable=true]";
+const LEFT = "a, button:not([role], [aria-expanded=true])"; // that led here, or opened what is closed again: neither has a use for arrows and digits
 const PRESSED = "button:not([data-view-keys]), summary, a";
 const MOVED = "input[type=range], [role=separator], [role=slider]";
 const MOVING_KEYS = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "Enter"]);
@@ -44,7 +45,8 @@ export function listenForKeys(root, handle, isWanted) {
     const isLost = field && isGone(field);
     if (ENDS_WRITING.has(event.key)) field = null;
     if (isLost) return;
-    const isFree = document.activeElement === document.body || (document.activeElement?.tagName === "A" && event.key !== "Enter"); // a link that led here
+    const isLeft = document.activeElement?.matches(LEFT) && event.key !== "Enter" && event.key !== " " && !document.querySelector("[role=dialog]"); // no popover is open
+    const isFree = document.activeElement === document.body || isLeft;
     const unclaimed = isFree && isWanted();
     if (!over && !focused && !unclaimed && !path.includes(root)) return;
     if (path.some((each) => each instanceof Element && each.matches(TYPING))) return;

@@ -69,12 +69,13 @@ export class MapPane {
     for (const event of ["colorBy", "scores", "threshold", "labels", "grades", "scale", "geometry", "outlines", "imageQuality", "shifts", "arrows", "chosen", "cells", "flagging", "types", "named", "layer", "ramp"]) store.on(event, () => this.#drawLegend());
     for (const event of ["layer", "opacity", "ramp"]) store.on(event, () => this.#showLayer());
     for (const event of ["details", "scores", "blind", "imageQuality", "shifts", "selected"]) store.on(event, () => this.#fillTooltip());
-    for (const event of ["geometry", "labels", "mode", "only"]) store.on(event, () => (this.guide.hidden = store.mode !== "label" || !store.ready || store.only !== null || store.labels.some(Boolean)));
+    for (const event of ["geometry", "labels", "mode", "only", "inQueue"]) store.on(event, () => (this.guide.hidden = (this.isGuided ||= store.inQueue || store.labels.some(Boolean)) || store.mode !== "label" || !store.ready || store.only !== null));
     store.on("geometry", () => (this.notice.hidden = true));
     store.on("outlined", () => this.#outlined());
     store.on("emptied", () => {
       this.legendRows.replaceChildren();
       this.tooltip.hidden = this.guide.hidden = true;
+      this.isGuided = false; // nobody answered, or opened the queue, since its buildings are here
       Object.assign(this.notice, { hidden: false, textContent: words.loading });
     });
     draggable(this.divider, this.root, (share) => {

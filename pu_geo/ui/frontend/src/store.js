@@ -69,6 +69,7 @@ export class Store {
     this.opacity = 0.8; // of it, 0 to 1
     this.ramp = "grey"; // its colors where it has one band
     this.ready = false;
+    this.inQueue = false; // the queue is open
   }
 
   /** The layer that is shown, null where there is none. */

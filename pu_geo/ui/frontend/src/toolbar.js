@@ -2,7 +2,6 @@
 
 import { NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED } from "./colors.js";
 import { h, icon, segmented } from "./dom.js";
-import { countHidden } from "./describe.js";
 import { TEXTS } from "./texts.js";
 
 const { toolbar: words, labels, number } = TEXTS;
@@ -67,11 +66,12 @@ export class Toolbar {
     if (!store.ready) return;
     const counts = store.counts();
     const entry = (dot, n, text, title) => h("span", { title }, dot, h("b", {}, number(n)), h("span.word", {}, ` ${text}`));
-    const entries = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE].filter((code) => counts[code] || code === POSITIVE)
+    const entries = [POSITIVE, NOT_DAMAGED].filter((code) => counts[code] || code === POSITIVE)
       .map((code) => entry(h(`i.dot.label${code}`), counts[code], labels[code].toLowerCase(), `${number(counts[code])} ${labels[code].toLowerCase()}`));
-    const obscured = countHidden(store);
-    if (obscured) entries.push(entry(h("i.dot.obscured"), obscured, words.notAssessed, words.notAssessedHint));
-    this.counts.replaceChildren(...entries, h("span.soft.word", {}, words.ofBuildings(store.n)));
+    const obscured = [...store.hidden.keys()].filter((i) => store.isHidden(i)).length;
+    const missing = counts[NOT_ASSESSABLE] + obscured; // each building once, as on the other screens
+    if (missing) entries.push(entry(h("i.dot.obscured"), missing, words.notAssessed, words.notAssessedHint(counts[NOT_ASSESSABLE], obscured)));
+    this.counts.replaceChildren(...entries, h("span.soft", {}, words.of(store.n), h("span.word.all", {}, words.buildings(store.n))));
     this.counts.title = words.reviewed(store.n - counts[UNLABELED], store.n);
   }
 
