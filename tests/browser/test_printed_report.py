@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from map_parts import EVIL, GRID, made_up_areas, made_up_audit, made_up_map
 
@@ -57,8 +58,8 @@ def test_it_makes_no_request_runs_nothing_and_prints_to_at_most_three_pages(page
         for paper, points in POINTS.items():
             pdf = page.pdf(format=paper, prefer_css_page_size=True)
             assert 1 <= pages_of(pdf) <= 3
-            boxes = re.findall(rb"/MediaBox\s*\[0 0 ([\d.]+) ([\d.]+)\]", pdf)
-            assert {(round(float(w)), round(float(h))) for w, h in boxes} == {points}
+            boxes = np.array(re.findall(rb"/MediaBox\s*\[0 0 ([\d.]+) ([\d.]+)\]", pdf), float)
+            assert np.abs(boxes - points).max() <= 1, "the paper that was chosen, to whole pixels"
     stopped = page.evaluate(SMUGGLE)
     assert stopped == ["img-src", "script-src-elem"], "its policy stops what a name might smuggle in"
     assert page.evaluate("window.ran") is None
