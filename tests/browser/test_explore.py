@@ -48,7 +48,7 @@ def test_an_island_is_selected_labeled_undone_saved_and_loaded_again(page, villa
     assert page.evaluate("window.__pugeo.selected") == one
     at_rest(page)  # the map may go there
     another = ask(page, "onScreen", 40)[30]
-    page.mouse.click(*steps.spot(page, another))
+    page.mouse.click(*steps.go_to(page, another))
     assert page.evaluate("window.__pugeo.selected") == another
     steps.lasso(page, dots(page, island))
     page.keyboard.down("Control")

@@ -83,7 +83,9 @@ def test_clicks_and_trainings_outlive_a_killed_server(page, village, tmp_path: P
         press(page, "cancel", first)
         until(lambda: jobs.view(first).state == "cancelled")
 
-        page.get_by_text("Models: export one, or import one").click()
+        settled(page)
+        page.get_by_role("link", name="Research").click()
+        page.get_by_role("tab", name="Models").click()
         with page.expect_download(timeout=60_000) as waiting:  # the page may run, for a job has just ended
             page.get_by_role("link", name="Export model").click()
         waiting.value.save_as(tmp_path / "model.zip")
