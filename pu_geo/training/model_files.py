@@ -42,7 +42,7 @@ _MAX_DIRECTORY = 1_000
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, struct.error, EOFError, LookupError, ValueError, OverflowError, RuntimeError,
 )  # fmt: skip
-_NEXT = "Ask for it to be exported again, on the Train page or with `pu-geo model export`, and copied as a whole."
+_NEXT = "Ask for it to be exported again, on the Research page or with `pu-geo model export`, and copied as a whole."
 
 
 @dataclass(frozen=True)
