@@ -118,7 +118,7 @@ def test_a_scene_without_a_click_and_without_a_flag_is_doubtful_until_there_are_
     assert (first.n, first.n_damaged, first.n_flagged, first.doubt) == (20, 2, 8, "")
     assert first.flag_rate == 8 / 18
     assert (second.n, second.n_damaged, second.n_flagged, second.flag_rate) == (20, 0, 0, 0.0)
-    assert "0 of 20 are flagged" in second.doubt
+    assert "0 of the 20 without an answer are flagged" in second.doubt
     assert scene_rows({"nodata_share": [0.0] * N}, scores(0.1), 0.5, NONE, labels()) == [], "an old chip set"
     some = dict.fromkeys([f"b{i}" for i in range(20, 30)], "not_damaged")
     assert doubts(scene_rows(FACTS, scores(0.1, 0.2), 0.5, NONE, labels(b0="positive", **some))) == []

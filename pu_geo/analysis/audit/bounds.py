@@ -24,7 +24,6 @@ PRIOR = 0.5
 of the total fell to 91 %; with 1, at an AUC of 0.75, intervals were as wide as without strata."""
 FEWEST_ABOVE = 10  # answered checks above a threshold below which there is no estimate of precision
 FEWEST_DAMAGED = 5  # damaged buildings, known or checked, below which there is no estimate of recall
-WIDEST = 0.9  # share of what is flagged that an interval may leave open and still be an estimate of precision
 N_NODES = 100  # quantiles of each side of a threshold from which recall is composed
 
 
@@ -194,9 +193,7 @@ def of_flagged(part: Part, confidence: float) -> tuple[Estimate, Estimate]:
         words = f"{part.n_damaged:,} of {part.n_checks:,} checks above the threshold found damage."
         value, (low, high) = part.value() - part.found, (end - part.found for end in _whole_interval(part, confidence))
         low, high = min(low, value), min(max(high, value), n_open)
-        if high - low <= WIDEST * n_open:
-            return Estimate(value, low, high, words), Estimate(value / n_open, low / n_open, high / n_open, words)
-        words = not_enough(f"its checks leave open from {low / n_open:.0%} to {high / n_open:.0%}").words
+        return Estimate(value, low, high, words), Estimate(value / n_open, low / n_open, high / n_open, words)
     nothing = Estimate(None, None, None, words)
     return nothing, nothing
 
