@@ -16,7 +16,6 @@ from pu_geo.analysis.queue import DEFAULT_MIX as DEFAULT_MIX
 from pu_geo.analysis.queue import NEW, TOP, Item, QueueState, next_queue
 from pu_geo.analysis.queue import Mix as Mix
 from pu_geo.answers import ranking
-from pu_geo.records import PUSet
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import contents, labels, population, queues, rounds, store
 from pu_geo.store.layout import Layout
@@ -38,14 +37,12 @@ class LabelState:
         is_answered: labeled, or hidden after the event; not shown any more.
         scores: of the instant ranker; None before there is a positive. NaN where very many buildings are being ranked for
             the first time.
-        teaches: what a run would learn from now; answers of audits and of random checks teach nothing.
         sites: where each of them is.
     """
 
     ids: Sequence[str]
     is_answered: NDArray[np.bool_]
     scores: NDArray[np.float32] | None
-    teaches: PUSet
     sites: Sites
 
 
@@ -103,16 +100,16 @@ def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAUL
 
 def _renewed(layout: Layout, queue: StoredQueue, event: int) -> StoredQueue:
     """Fill the open places of a queue by the newest scores, and remember what was shown. The caller holds the lock."""
-    now, arrays = standing(layout, queue.chip_set), queues.load_state(layout, queue.chip_set)
-    renewed, rows = replace(queue, event=event), {building: row for row, building in enumerate(now.ids)}
+    now, renewed = standing(layout, queue.chip_set), replace(queue, event=event)
+    if now.scores is None:
+        return renewed
+    arrays, rows = queues.load_state(layout, queue.chip_set), {building: row for row, building in enumerate(now.ids)}
     is_first = not any(item.why.startswith(TOP) for item in queue.items)  # it was made before there were scores
     why, n_kept = (NEW, 3) if is_first else (TOP, 1)
     places = [
         place for place, item in enumerate(queue.items)
         if item.why.startswith(why) and not now.is_answered[rows[item.building_id]]
     ][n_kept:]  # fmt: skip
-    if now.scores is None:
-        return renewed
     is_shown = arrays["is_shown"]
     is_shown[[rows[queue.items[place].building_id] for place in places]] = False
     places += range(len(queue.items), LENGTH) if is_first else ()
@@ -142,10 +139,10 @@ def standing(layout: Layout, chip_set: str) -> LabelState:
     facts = chip_facts(layout, chip_set)
     ids: Sequence[str] = facts["building_ids"]
     with store.connect(layout) as db:
-        answers, teaches, sites = labels.current_labels(db), labels.pu_set(db, ids=ids), population.sites(db, ids)
+        answers, sites = labels.current_labels(db), population.sites(db, ids)
     is_labeled = np.fromiter(map(answers.__contains__, ids), np.bool_, len(ids))
     is_answered = is_labeled | (assessability.hidden_after(facts) != "")
-    return LabelState(ids, is_answered, ranking.scores_now(layout), teaches, sites)
+    return LabelState(ids, is_answered, ranking.scores_now(layout), sites)
 
 
 def checks_of_search(layout: Layout, chip_set: str) -> progress.Audit | None:
@@ -167,7 +164,7 @@ def _next(layout: Layout, chip_set: str, mix: Mix) -> StoredQueue:
     items = _to_confirm(layout, now, is_shown)
     is_shown[[item.row for item in items]] = True
     facts = chip_facts(layout, chip_set)
-    items += _of_silent_scenes(facts, now, is_shown, min(MOST_OF_SILENT_SCENES, LENGTH - len(items)))
+    items += _of_silent_scenes(layout, facts, now, is_shown, min(MOST_OF_SILENT_SCENES, LENGTH - len(items)))
     is_shown[[item.row for item in items]] = True
     state = QueueState(now.is_answered, is_shown, tuple(recent.tolist()), _sample(arrays), now.sites.or_none)
     if len(items) < LENGTH:
@@ -185,7 +182,9 @@ def _next(layout: Layout, chip_set: str, mix: Mix) -> StoredQueue:
     return StoredQueue(chip_set, list(found), event=store.call(layout, labels.last_event))
 
 
-def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, is_shown: NDArray[np.bool_], n: int) -> list[Item]:
+def _of_silent_scenes(
+    layout: Layout, facts: Mapping[str, Any], now: LabelState, is_shown: NDArray[np.bool_], n: int
+) -> list[Item]:  # fmt: skip
     """Return up to n buildings that the ranking has no evidence for, once there is a ranking.
 
     First the highest score of each scene in which too little is answered, the largest scene first, then buildings that no
@@ -194,13 +193,13 @@ def _of_silent_scenes(facts: Mapping[str, Any], now: LabelState, is_shown: NDArr
     shown = facts.get("post_scene")
     if now.scores is None or shown is None or n < 1:
         return []
-    is_free = ~(now.is_answered | is_shown) & np.isfinite(now.scores)
+    is_free, taught = ~(now.is_answered | is_shown) & np.isfinite(now.scores), store.call(layout, labels.pu_set, ids=now.ids)
     scene = np.array([one or "" for one in shown], np.str_)
     found: dict[int, str] = {}
     names, sizes = np.unique(scene[scene != ""], return_counts=True)
     for name in names[np.argsort(-sizes, kind="stable")].tolist() if len(names) > 1 else []:
         here = scene == name
-        if now.teaches.is_positive[here].any() or now.teaches.is_not_damaged[here].sum() >= assessability.LEAST_ANSWERS:
+        if taught.is_positive[here].any() or taught.is_not_damaged[here].sum() >= assessability.LEAST_ANSWERS:
             continue
         rows = np.flatnonzero(here & is_free)
         if len(rows) and len(found) < n:

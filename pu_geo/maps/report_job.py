@@ -16,7 +16,7 @@ from pu_geo.analysis import place
 from pu_geo.assessment.auditing import NOT_KNOWN, without_headline
 from pu_geo.files import write_export
 from pu_geo.geo.export.codebook import types_of
-from pu_geo.geo.export.report_map import MARKED, MapPicture, draw_map, hot_spots, middles, round_length
+from pu_geo.geo.export.report_map import MARKED, MapPicture, draw_map, hot_spots, middles, outlines, round_length
 from pu_geo.maps.damage_map import SITE_COLUMNS, count
 from pu_geo.methods.catalog import METHODS
 from pu_geo.records import DAMAGE_CLASSES, NOT_GRADED, DamageMap, Facts, Grid, Units
@@ -64,9 +64,10 @@ def write_report(out: Path, damage_map: DamageMap, areas: Sequence[Facts], backg
     facts: Facts = damage_map.metadata
     columns, units, triage = damage_map.columns, damage_map.units, count(damage_map.columns["triage"])
     estimate, sites = facts["estimate"], facts.get("sites", ())
-    title, spots = plain(facts["title"], 110), hot_spots(damage_map, grid)
-    whole = [draw_map(damage_map, grid, background, k) for k in range(len(grid.parts))]
-    details = whole if sites else [draw_map(damage_map, grid, background, 0, spot) for spot in spots]
+    title, shapes = plain(facts["title"], 110), outlines(damage_map, grid)
+    spots = hot_spots(damage_map, shapes, grid)
+    whole = [draw_map(damage_map, shapes, grid, background, k) for k in range(len(grid.parts))]
+    details = whole if sites else [draw_map(damage_map, shapes, grid, background, 0, spot) for spot in spots]
     names = [f"{k}. {site['name']}" for k, site in enumerate(sites, 1)] or [f"Hot spot {k}" for k, _ in enumerate(spots, 1)]
     page = render(
         "report.html",
@@ -280,7 +281,7 @@ def _method(damage_map: DamageMap) -> Section:
         "Score": f"{_SCORE_TYPES.get(kind, kind)}; "
         + ("chances of damage were calibrated on the accuracy assessment" if is_calibrated else "a rank, not a probability"),
         "Threshold": f"flagged from {plain(facts['threshold'])} on ({origin_words(str(facts['threshold_origin']))}; "
-        f"{'no accuracy assessment' if facts['audit_id'] == 'not audited' else facts['audit_id']}); "
+        f"{facts['audit_id']}); "
         "a person's answer overrules the score",
     }
     return Section("Method", table=[row for row in rows.items() if row[1]])

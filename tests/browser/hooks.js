@@ -34,9 +34,9 @@ function hooks(view) {
       const hasScores = !view.data.score_id || store.scores !== null;
       return store.ready && hasScores && (map.root.hidden || Boolean(map.map?.getSize())) && (wall.root.hidden || wall.cells.size > 0) && (pane.root.hidden || pane.isReady);
     },
-    /** Whether all pictures of buildings are drawn, not only their places. */
+    /** Whether all pictures of buildings in sight are drawn, not only their places. */
     get isPictured() {
-      return [...view.root.querySelectorAll("canvas.picture")].every(({ dataset }) => dataset.drawn);
+      return [...view.root.querySelectorAll("canvas.picture")].every(({ dataset, offsetParent }) => dataset.drawn || !offsetParent);
     },
     get status() {
       return view.log.state;

@@ -45,6 +45,8 @@ _DARKEST, _LIGHTEST = 90, 240  # colors and black lines must stand out from it
 Picture = NDArray[np.uint8]
 Spot = NDArray[np.int64]
 """First column and row of a part of the only site, and its width and height, pixels of the project, [4]."""
+Outlines = NDArray[np.object_]
+"""Outlines of all buildings of a map, shapely geometries [N] in pixels of the project."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +102,18 @@ class _Frame:
         return np.asarray((px - (self.column, self.grid.row)) * self.scale)
 
 
-def hot_spots(damage_map: DamageMap, grid: Grid) -> list[Spot]:
+def outlines(damage_map: DamageMap, grid: Grid) -> Outlines:
+    """Return the outlines that the maps of a report are drawn of."""
+    return in_px(np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object))), grid)
+
+
+def hot_spots(damage_map: DamageMap, shapes: Outlines, grid: Grid) -> list[Spot]:
     """Return where the confirmed and flagged buildings of a large site crowd, the fullest part first.
 
     Four groups by k-means, each in a square without its outermost 2 % on each side. None where the site is small, few
     buildings are marked, or there are several sites.
     """
-    places = _middles(_in_px(damage_map, grid))[[str(value) in MARKED for value in damage_map.columns["triage"]]]
+    places = _middles(shapes)[[str(value) in MARKED for value in damage_map.columns["triage"]]]
     places = places[np.isfinite(places).all(axis=1)]
     if grid.sites or _frame(grid, 1).m_per_px < LARGE_M or len(places) < FEWEST_MARKED:
         return []
@@ -122,18 +129,14 @@ def hot_spots(damage_map: DamageMap, grid: Grid) -> list[Spot]:
     return found
 
 
-def _in_px(damage_map: DamageMap, grid: Grid) -> NDArray[np.object_]:
-    return in_px(np.asarray(shapely.from_wkb(np.array(list(damage_map.wkb), dtype=object))), grid)
-
-
-def _middles(shapes: NDArray[np.object_]) -> NDArray[np.float64]:
+def _middles(shapes: Outlines) -> NDArray[np.float64]:
     """Return the middle of the box of each shape, float64 [N, 2]; NaN of those that are nowhere."""
     return np.asarray(shapely.bounds(shapes).reshape(-1, 2, 2).mean(axis=1))
 
 
 def draw_map(
-    damage_map: DamageMap, grid: Grid, background: Path | None, number: int = 0, spot: Spot | None = None
-) -> MapPicture:
+    damage_map: DamageMap, shapes: Outlines, grid: Grid, background: Path | None, number: int = 0, spot: Spot | None = None
+) -> MapPicture:  # fmt: skip
     """Draw the map of a site for a report; of the only site there is, it is the map of the project.
 
     Args:
@@ -141,6 +144,7 @@ def draw_map(
             CRS.
         grid: of the project.
         background: folder of a tile pyramid of this grid, see `raster.quicklooks`; plain white where there is none.
+        shapes: see `outlines`.
         number: of the site in `grid.parts`.
         spot: the part of it to draw; all of it if None.
 
@@ -157,7 +161,6 @@ def draw_map(
     scene = None if background is None else _grey_scene(background, grid, frame)
     picture = np.full((frame.height, frame.width, 3), 255, np.uint8) if scene is None else scene
     triage = np.array([str(value) for value in damage_map.columns["triage"]], dtype=object)
-    shapes = _in_px(damage_map, grid)
     of = damage_map.columns.get("site", [site.name] * len(triage))
     here = [row for row, name in enumerate(of) if name == site.name]
     if spot is not None:

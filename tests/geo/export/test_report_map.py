@@ -14,7 +14,7 @@ from geo_parts import joined
 from numpy.typing import NDArray
 
 from pu_geo.geo.export import report_map
-from pu_geo.geo.export.report_map import MapPicture, draw_map, hot_spots, round_length
+from pu_geo.geo.export.report_map import MapPicture, draw_map, hot_spots, outlines, round_length
 from pu_geo.geo.raster.quicklooks import NO_DATA_GREY, build_pyramid
 from pu_geo.records import DamageMap, Grid, Scene
 
@@ -31,7 +31,8 @@ def box(x: float, y: float, side: float = 20.0) -> shapely.Geometry:
 def draw(buildings: list[tuple[shapely.Geometry, str]], grid: Grid = GRID, background: Path | None = None) -> MapPicture:
     wkb = [shapely.to_wkb(shape) for shape, _ in buildings]
     columns = {"triage": [triage for _, triage in buildings]}
-    return draw_map(DamageMap([f"b{i}" for i in range(len(wkb))], wkb, columns, grid.crs, {}), grid, background)
+    damage_map = DamageMap([f"b{i}" for i in range(len(wkb))], wkb, columns, grid.crs, {})
+    return draw_map(damage_map, outlines(damage_map, grid), grid, background)
 
 
 def pixels(found: MapPicture) -> NDArray[np.uint8]:
@@ -168,9 +169,9 @@ def test_each_crowd_of_marked_buildings_in_a_large_site_has_a_map_of_its_own() -
     wkb = [shapely.to_wkb(shapely.box(x, y, x + 8, y + 8)) for x, y in places]
     columns = {"triage": ["flagged"] * 23 + ["below"]}
     damage_map = DamageMap([f"b{k}" for k in range(24)], wkb, columns, grid.crs, {})
-    spots = hot_spots(damage_map, grid)
-    drawn = [draw_map(damage_map, grid, None, 0, spot) for spot in spots]
+    shapes = outlines(damage_map, grid)
+    drawn = [draw_map(damage_map, shapes, grid, None, 0, spot) for spot in hot_spots(damage_map, shapes, grid)]
     assert sorted(list(one.rows) for one in drawn) == [list(range(k, k + 6)) for k in (0, 6, 12, 18)]
     assert sorted(one.legend[0].words for one in drawn) == ["Flagged by score: 5", *["Flagged by score: 6"] * 3]
     assert {one.m_per_px * one.width for one in drawn} == {300.0}, "small crowds are drawn with what lies around them"
-    assert hot_spots(damage_map, GRID) == [], "a small site has one map"
+    assert hot_spots(damage_map, shapes, GRID) == [], "a small site has one map"
