@@ -25,7 +25,7 @@ from pu_geo.ui.damage_map.texts import TAB_TYPES
 from tests.browser import steps
 from tests.browser.conftest import FLAGS, PROGRAMS, address_of
 from tests.browser.real_app import REPOSITORY, AppServer, add_hooks
-from tests.small_parts import answer, op_of
+from tests.small_parts import answer, op_of, with_key
 
 IMAGES = REPOSITORY / "docs" / "images"
 SCREENS = {
@@ -85,7 +85,7 @@ def main(out: Path = IMAGES) -> None:
     out.mkdir(parents=True, exist_ok=True)
     program = next(filter(None, map(which, PROGRAMS)))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        home = Path(folder) / "home"
+        home = with_key(Path(folder) / "home")
         os.environ[HOME_VARIABLE] = str(home)
         project, layout = worked_on(Path(folder) / "joplin.pugeo")
         with AppServer(home) as app:
