@@ -144,9 +144,15 @@ def interval(value: float, low: float, high: float) -> str:
 
 
 def interval_of(found: Mapping[str, Any]) -> str:
-    """Write an estimated share, {"value", "low", "high", "words"}, or the words that say why there is none.
+    """Write an estimated share, {"value", "low", "high", "words"}, or that none can be told, and why.
 
     >>> interval_of({"value": 1.0, "low": 0.912, "high": 1.0, "words": ""}), interval_of({"value": None, "words": "few"})
     ('100 % (91–100)', 'few')
+    >>> interval_of({"value": 0.99, "low": 0.0, "high": 1.0, "words": ""})
+    'cannot be told (0–100 %)'
     """
-    return found["words"] if found["value"] is None else interval(found["value"], found["low"], found["high"])
+    if found["value"] is None:
+        return str(found["words"])
+    if found["low"] <= 0 and found["high"] >= 1:
+        return "cannot be told (0–100 %)"
+    return interval(found["value"], found["low"], found["high"])
