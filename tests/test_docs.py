@@ -1,7 +1,7 @@
 """What the documents name is there: tests by their path, benchmarks, modules and functions by their names; golden files are tested."""
 
-import pkgutil
 import os
+import pkgutil
 import re
 import subprocess
 from pathlib import Path
