@@ -319,7 +319,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):
         """Return features of the chips as they were cut, float [N, D], by the filters that fit kept."""
         return X[0] if X.ndim == 3 else self._views(X, 1)[0]
 
-    def _views(self, chips: NDArray[np.uint8], n_views: int) -> NDArray[np.float16]:
+    def _views(self, chips: NDArray[np.uint8], n_views: int = N_VIEWS) -> NDArray[np.float16]:
         if self.bank_ is None:
             raise InputError(
                 f"X holds chips; this {type(self).__name__} learned from features.", "Pass features of the same kind."
@@ -405,23 +405,21 @@ class MethodEstimator(_Estimator):
         return self.model_.score(found, gone)
 
     def transform(self, X: ArrayLike) -> NDArray[np.float32]:
-        """Return embeddings of the chips as they were cut, float32 [N, E] of unit length."""
-        found, gone = self._given(X, n_views=1)
-        return self.model_.embed(found if found.ndim == 4 else found[0], gone)
+        """Return embeddings, of all views that are scored, float32 [N, E] of unit length."""
+        found, gone = self._given(X)
+        return self.model_.embed(found, gone)
 
     @property
     def _takes_chips(self) -> bool:
         return self.settings_.backbone != FEATURES
 
-    def _given(
-        self, X: Any, is_missing: ArrayLike | None = None, n_views: int = N_VIEWS
-    ) -> tuple[NDArray[Any], Bools | None]:
+    def _given(self, X: Any, is_missing: ArrayLike | None = None) -> tuple[NDArray[Any], Bools | None]:
         """Return X as the model takes it, of chips in so many views where it takes features; and its missing views."""
         check_is_fitted(self)
         found = self._read(X, reset=False)
         if self._takes_chips and found.ndim != 4:
             raise InputError(f"X holds features; this {type(self).__name__} learned from chips.", "Pass chips.")
-        return self._views(found, n_views) if found.ndim == 4 and not self._takes_chips else found, None
+        return self._views(found) if found.ndim == 4 and not self._takes_chips else found, None
 
     def _chosen(self) -> Any:
         """Return the settings: the preset's, and those that are given."""
@@ -522,7 +520,7 @@ class MethodEstimator(_Estimator):
         self.bank_ = bank = fit_default(found)
         if settings.backbone != FEATURES:
             return bank, ChipImages(found, settings.augmentation), np.asarray(self._plain(found), np.float32)
-        views = self._views(found, N_VIEWS)
+        views = self._views(found)
         return bank, FeatureViews(views), np.asarray(views[0], np.float32)
 
 
@@ -608,19 +606,17 @@ class LayeredEstimator(TypedEstimator):
         return self.model_.type_scores(found, gone)
 
     def transform(self, X: Any, is_missing: ArrayLike | None = None) -> NDArray[np.float32]:
-        """Return embeddings of the chips as they were cut, float32 [N, E] of unit length: X and is_missing as in `fit`."""
-        found, gone = self._given(X, is_missing, n_views=1)
-        return self.model_.embed(found if found.ndim == 4 else found[0], gone)
+        """Return embeddings, of all views that are scored, float32 [N, E] of unit length: X and is_missing as in `fit`."""
+        found, gone = self._given(X, is_missing)
+        return self.model_.embed(found, gone)
 
-    def _given(
-        self, X: Any, is_missing: ArrayLike | None = None, n_views: int = N_VIEWS
-    ) -> tuple[NDArray[Any], Bools | None]:
+    def _given(self, X: Any, is_missing: ArrayLike | None = None) -> tuple[NDArray[Any], Bools | None]:
         check_is_fitted(self)
         if _is_of_views(X) and set(X) != {view.name for view in self.views_}:
             names = ", ".join(view.name for view in self.views_) or "no named views"
             raise InputError(f"X has the views {', '.join(X)}; it learned from {names}.", "Pass the same views.")
         ordered = {view.name: X[view.name] for view in self.views_} if _is_of_views(X) else X
-        found, _ = super()._given(self._joined(ordered, {})[0], None, n_views)
+        found, _ = super()._given(self._joined(ordered, {})[0])
         n = found.shape[1] if found.ndim == 3 else len(found)
         return found, None if is_missing is None else _mask(is_missing, (len(self.views_), n))
 

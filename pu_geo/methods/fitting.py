@@ -35,7 +35,7 @@ class Fitted:
     Attributes:
         settings: as they were asked for; a class prior that was guessed is not among them.
         scores: float32 [N] in [0, 1].
-        embeddings: of the chips as they were cut, float32 [N, E] of unit length.
+        embeddings: of the same inputs as the scores, float32 [N, E] of unit length.
         threshold: to start from, see `estimates.first_threshold`.
         place: whether evidence from place is in the scores, see `place.PlaceEvidence.as_mapping`; None of a method without.
         scores_alone: the scores without it, float32 [N], as the model gives them; None where it is not in the scores.
@@ -133,7 +133,7 @@ def fit_and_score(
     when_scoring()
     asking = replace(model, check=run.stop_if_cancelled)
     gone = data.is_missing
-    scores, embeddings = asking.score(data.inputs.array, gone), asking.embed(data.inputs.plain_array, gone)
+    scores, embeddings = asking.score(data.inputs.array, gone), asking.embed(data.inputs.array, gone)
     types = types_of(model)
     type_scores = asking.type_scores(data.inputs.array, gone) if types else None
     found, together = with_neighbors(card, data, settings, model, scores, run.stop_if_cancelled)

@@ -56,10 +56,9 @@ class LinearNetwork(nn.Module):
 class PlainModel(TrainedModel):
     """A model of each chip as it was cut alone, as the instant ranker does."""
 
-    def score(self, inputs: NDArray[Any], is_missing: Bools | None = None) -> NDArray[np.float32]:
-        """Compute scores: as `TrainedModel.score`, float32 [M] in [0, 1]; of several views the first one counts."""
-        is_views = inputs.ndim == 3 and self.extractor.input_shape.numel() == 1
-        return super().score(inputs[0] if is_views else inputs, is_missing)
+    def _views_of(self, inputs: NDArray[Any]) -> NDArray[Any]:
+        """Of several views the first one counts."""
+        return super()._views_of(inputs)[:1]
 
 
 @dataclass

@@ -284,18 +284,18 @@ def _answers(job: Job, restored: RestoredModel, chips: Chips, name: str, facts: 
     """
     model, gone = restored.model, lacking(restored, facts)
 
-    def answers(inputs: NDArray[Any], plain: NDArray[Any]) -> tuple[Singles, Singles, Any]:
+    def answers(inputs: NDArray[Any]) -> tuple[Singles, Singles, Any]:
         job.report(0.9, "scoring all buildings")
         types = model.type_scores(inputs, gone) if restored.types else None
-        return model.score(inputs, gone), model.embed(plain, gone), types
+        return model.score(inputs, gone), model.embed(inputs, gone), types
 
     if restored.bank is None:
-        scores, embeddings, type_scores = answers(chips, chips)
+        scores, embeddings, type_scores = answers(chips)
     else:
         path = job.folder / "features.npy"
         try:
             views = _views(job, restored.bank, restored, chips, path, facts)
-            scores, embeddings, type_scores = answers(views, views[0])
+            scores, embeddings, type_scores = answers(views)
         finally:
             remove_path(path)
     if not all(np.isfinite(each).all() for each in (scores, embeddings, type_scores) if each is not None):

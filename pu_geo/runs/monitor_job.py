@@ -70,7 +70,7 @@ class TrainingMonitor:
         held_out, others = scores[: self._n_held_out], scores[self._n_held_out :]
         unlabeled = others[self._is_judged]
         some = self._unlabeled[:: max(1, -(-len(self._unlabeled) // N_EMBEDDED))]  # one in so many is embedded
-        embeddings = model.embed(np.asarray(self._inputs.plain_array[some]), self._gone(some))
+        embeddings = model.embed(chosen(self._inputs, some), self._gone(some))
         indicators = collapse.signs(
             held_out, unlabeled, embeddings, score_type=self._score_type,
             threshold=first_threshold(others[self._is_learned], self._k), is_sampled=self._is_sampled,

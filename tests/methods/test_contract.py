@@ -59,7 +59,7 @@ def watched(request: pytest.FixtureRequest, always_evaluated: None) -> Watched:
     def look(model: TrainedModel, report: Mapping[str, object]) -> Mapping[str, object]:
         assert not any(part.training for part in model.network.modules())
         seen.append(model.score(data.inputs.array))
-        assert model.embed(data.inputs.plain_array).shape[0] == len(seen[-1]) == 240
+        assert model.embed(data.inputs.array).shape[0] == len(seen[-1]) == 240
         return {"seen": len(seen), "of": report["epoch"]}
 
     model = fit(request.param, data, evaluate=look, report=events.append)
