@@ -9,7 +9,7 @@ from pu_geo import wording
 
 
 def test_examples_hold():
-    assert doctest.testmod(wording) == doctest.TestResults(failed=0, attempted=12)
+    assert doctest.testmod(wording) == doctest.TestResults(failed=0, attempted=13)
     assert wording.when("spring 2011") == "spring 2011"  # no moment
 
 

@@ -45,9 +45,6 @@ NOT_KNOWN = "not known before an accuracy assessment"
 """How many are damaged, and their share, as every screen, report and export has it until random checks say."""
 IN_ALL = "How many there are in all is"
 BAND = 0.9
-_OF_SITE = (
-    "damaged {:,.0f} ({:,.0f} to {:,.0f})", "precision {:.0%} ({:.0%} to {:.0%})", "recall {:.0%} ({:.0%} to {:.0%})",
-)  # fmt: skip
 _OF_SAMPLE = ("n_drawn", "n_answered", "n_counted", "n_damaged", "state", "words")
 
 
@@ -400,9 +397,13 @@ def by_site(layout: Layout, run_id: str, threshold: float) -> list[Facts]:
         sample, answers = done.sample.without(is_out), np.where(is_out, np.int8(audit.NOT_ASSESSABLE), done.answers)
         total = audit.estimate_total(sample, answers, confidence=CONFIDENCE)
         (at,) = audit.at_thresholds(sample, answers, scores, [threshold], confidence=CONFIDENCE)
-        figures = dict(zip(_OF_SITE, (total, at.precision, at.recall), strict=True))
-        known = [form.format(one.value, one.low, one.high) for form, one in figures.items() if one.is_enough]
-        lacking = wording.listed([form.split()[0] for form, one in figures.items() if not one.is_enough])
+        figures = {"damaged": total, "precision": at.precision, "recall": at.recall}
+        known = [
+            f"{figure} {one.value:,.0f} ({one.low:,.0f} to {one.high:,.0f})" if one is total
+            else f"{figure} {wording.interval_of(vars(one))}"
+            for figure, one in figures.items() if one.is_enough
+        ]  # fmt: skip
+        lacking = wording.listed([figure for figure, one in figures.items() if not one.is_enough])
         words = f"{name}: {'; '.join([*known, *([f'no estimate of {lacking}'] if lacking else ()), total.words])}"
         found.append({"site": name, "total": asdict(total), "at_threshold": asdict(at), "words": words})
     return found
