@@ -7,7 +7,4 @@ const press = (event) => {
   setTimeout(() => document.querySelector(`.st-key-${sign.slice("st-key-enter-".length)} button`)?.click());
 };
 
-export default function () {
-  document.addEventListener("keydown", press, true);
-  return () => document.removeEventListener("keydown", press, true);
-}
+export default () => document.addEventListener("keydown", press, true); // for good: Streamlit also ends a call that a newer one overtook

@@ -7,6 +7,7 @@ import { fakeBrowser, fakeServer, firstPart, frame, freshPage, settle } from "./
 fakeBrowser();
 const { FootprintLayer } = await import("../../../pu_geo/ui/frontend/src/footprint_layer.js");
 const { DamageView } = await import("../../../pu_geo/ui/frontend/src/damage_view.js");
+const { keeping } = await import("../../../pu_geo/ui/frontend/src/kept_views.js");
 const { REASONS } = await import("../../../pu_geo/ui/frontend/src/details.js");
 const { TEXTS } = await import("../../../pu_geo/ui/frontend/src/texts.js");
 
@@ -206,4 +207,17 @@ test("the map of a project that is left hears nothing of the store any more", ()
   view.map.map = { setTarget: () => {}, getLayers: () => ({ getArray: () => [layer] }) };
   view.map.dispose();
   assert.equal(count(), before);
+});
+
+test("a view stays where a newer run of the page overtakes the call that made it, and goes with its place", () => {
+  const place = { isConnected: true, append: () => {} };
+  const made = [];
+  const show = keeping(() => made[made.push({ runs: 0, isGone: false, update() { this.runs += 1; }, dispose() { this.isGone = true; } }) - 1]);
+  const [endFirst, endSecond] = [show({ parentElement: place }), show({ parentElement: place })];
+  endFirst();
+  show({ parentElement: place });
+  assert.deepEqual(made.map(({ runs, isGone }) => [runs, isGone]), [[3, false]]);
+  place.isConnected = false;
+  endSecond();
+  assert.deepEqual(made.map(({ isGone }) => isGone), [true]);
 });
