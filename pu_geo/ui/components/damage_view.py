@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from itertools import takewhile
+from itertools import count, takewhile
 from typing import Any
 
 import streamlit as st
@@ -163,6 +163,9 @@ def encode_queue(queue: StoredQueue, positions: Mapping[str, int], *, is_assessm
     return {"id": queue.id, "items": items, "is_second": queue.is_second, "is_assessment": is_assessment}
 
 
+_RUNS = count()
+
+
 @cache
 def renderer() -> Any:
     return st.components.v2.component("pu_geo.damage_view", js=_LOADER)
@@ -171,10 +174,11 @@ def renderer() -> Any:
 def answer(key: str) -> dict[str, Any]:
     """Return what became of the browser's last message to the page: {"ack"} if all is well, {"problem"} if not.
 
-    "server" is another one after a restart of the server, which knows nothing of earlier messages.
+    "server" is another one after a restart of the server, which knows nothing of earlier messages; "run" rises with each
+    call.
     """
     server = st.session_state.setdefault(f"{key}:server", uuid.uuid4().hex)
-    return {"server": server, "ack": None, "problem": None, **st.session_state.get(f"{key}:ack", {})}
+    return {"server": server, "run": next(_RUNS), "ack": None, "problem": None, **st.session_state.get(f"{key}:ack", {})}
 
 
 def take_message(key: str, on_queue: Callable[[str], object] | None) -> None:

@@ -209,15 +209,15 @@ test("the map of a project that is left hears nothing of the store any more", ()
   assert.equal(count(), before);
 });
 
-test("a view stays where a newer run of the page overtakes the call that made it, and goes with its place", () => {
+test("a view keeps the newest data and stays where calls come that a newer run of the page overtook, and goes with its place", () => {
   const place = { isConnected: true, append: () => {} };
   const made = [];
-  const show = keeping(() => made[made.push({ runs: 0, isGone: false, update() { this.runs += 1; }, dispose() { this.isGone = true; } }) - 1]);
-  const [endFirst, endSecond] = [show({ parentElement: place }), show({ parentElement: place })];
+  const show = keeping(() => made[made.push({ runs: [], nEnds: 0, update({ data }) { this.data = data; this.runs.push(data.run); }, dispose() { this.nEnds += 1; } }) - 1]);
+  const [endFirst, endOld, endLast] = [["a", 5], ["a", 4], ["b", 1]].map(([server, run]) => show({ parentElement: place, data: { server, run } }));
   endFirst();
-  show({ parentElement: place });
-  assert.deepEqual(made.map(({ runs, isGone }) => [runs, isGone]), [[3, false]]);
+  endOld();
+  assert.deepEqual(made.map(({ runs, nEnds }) => [runs, nEnds]), [[[5, 1], 0]]);
   place.isConnected = false;
-  endSecond();
-  assert.deepEqual(made.map(({ isGone }) => isGone), [true]);
+  endLast();
+  assert.deepEqual(made.map(({ nEnds }) => nEnds), [1]);
 });
