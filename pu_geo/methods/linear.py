@@ -16,7 +16,7 @@ from pu_geo.analysis.class_prior import best_bin_share
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.baselines import PRIOR_UNLABELED, LinearSettings
 from pu_geo.methods.pretraining import empty_extractor, new_extractor, training_span
-from pu_geo.training.data import Bools, Ints, PUData
+from pu_geo.training.data import Ints, PUData
 from pu_geo.training.heads import linear, statistics
 from pu_geo.training.loop import Training
 from pu_geo.training.network import FEATURES_AT_ONCE, IMAGES_AT_ONCE, FeatureExtractor, TrainedModel, require_positives
