@@ -1,18 +1,17 @@
-"""Speed of what Explore shows: UMAP against umap-learn, PCA against its second, "more like this" against a bare product, PUPL's two means against scikit-learn's."""
+"""Speed of what Explore shows: "more like this" against a bare product, PUPL's two means against scikit-learn's."""
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.timing import best_of, in_turns
-from pu_geo.analysis import neighbors, projection
+from pu_geo.analysis import neighbors
 from pu_geo.analysis.pupl import pupl
 
-N_UMAP, N_MANY, D, N_GROUPS, N_REPEATS = 20_000, 100_000, 128, 12, 2
+N_MANY, D, N_GROUPS = 100_000, 128, 12
 
 
 def embeddings(n: int, d: int = D) -> NDArray[np.float32]:
@@ -20,28 +19,6 @@ def embeddings(n: int, d: int = D) -> NDArray[np.float32]:
     rng = np.random.default_rng(0)
     centers = rng.normal(size=(N_GROUPS, d)).astype(np.float32)
     return neighbors.unit_rows(rng.standard_normal((n, d), dtype=np.float32) + centers[rng.integers(0, N_GROUPS, n)])
-
-
-def bench_umap(_: Path) -> dict[str, float]:
-    """Lay out 20,000 x 128 from one seed, against umap-learn as it comes from one seed; both compiled before."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import umap
-
-        rows = embeddings(N_UMAP)
-        projection.umap_2d(rows[:500], seed=0)
-        for n in (500, 4200):  # small sets are searched in another way
-            umap.UMAP(random_state=0).fit_transform(rows[:n])
-        ours, theirs = in_turns(
-            N_REPEATS, lambda: projection.umap_2d(rows, seed=0), lambda: umap.UMAP(random_state=0).fit_transform(rows)
-        )
-    return {"ours_s": ours, "umap_learn_s": theirs}
-
-
-def bench_pca(_: Path) -> dict[str, float]:
-    """Show 100,000 x 128 along their widest axes, against one second."""
-    rows = embeddings(N_MANY)
-    return {"ours_s": best_of(3, lambda: projection.pca_2d(rows)), "allowed_s": 1.0}
 
 
 def bench_neighbors(_: Path) -> dict[str, float]:
@@ -85,9 +62,4 @@ def bench_pupl(_: Path) -> dict[str, float]:
     return dict(zip(("ours_s", "scikit_learn_s"), in_turns(5, ours, lambda: peer.fit(rows)), strict=True))
 
 
-BENCHMARKS = {
-    "PUPL / scikit-learn": bench_pupl,
-    "UMAP, 20,000 x 128 / umap-learn": bench_umap,
-    "PCA, 100,000 x 128 / 1 s": bench_pca,
-    "more like this, 100,000 x 64 / one product": bench_neighbors,
-}
+BENCHMARKS = {"PUPL / scikit-learn": bench_pupl, "more like this, 100,000 x 64 / one product": bench_neighbors}

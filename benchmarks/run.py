@@ -131,7 +131,7 @@ BENCHMARKS = {
     "float32 embedding / fused bf16 embedding": bench_embedding,
     "map frame, 20,000 footprints / none": bench_frames,
     "map frame, 100,000 footprints / none": bench_frames_100k,
-    "scatter frame, 100,000 dots / 1,000": bench_scatter_pan,
+    "scatter frame, 1,000,000 dots / an empty canvas": bench_scatter_pan,
     "lasso of 100,000 dots / one by one": bench_lasso,
 }
 LONG = "16,384 px"

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 Ints = NDArray[np.int64]
 
 
-def k_means(rows: NDArray[np.floating], k: int, *, seed: int, n_seedings: int = 4, max_iterations: int = 100) -> KMeans:
+def k_means(
+    rows: NDArray[np.floating], k: int, *, seed: int, n_seedings: int = 4, max_iterations: int = 100,
+    weights: NDArray[np.floating] | None = None,
+) -> KMeans:  # fmt: skip
     """Part rows [N, D] into k clusters by scikit-learn's k-means, the best of several k-means++ seedings.
 
     On one thread: of several, the order in which they add up would change the last bits from time to time.
@@ -25,6 +28,7 @@ def k_means(rows: NDArray[np.floating], k: int, *, seed: int, n_seedings: int = 
         rows: float [N, D], finite, compared by Euclidean distance.
         k: 1..N. Clusters stay empty where rows coincide.
         seed: the same one gives the same clusters.
+        weights: of the rows, float [N].
     """
     from sklearn.cluster import KMeans
     from sklearn.exceptions import ConvergenceWarning
@@ -32,7 +36,7 @@ def k_means(rows: NDArray[np.floating], k: int, *, seed: int, n_seedings: int = 
     means = KMeans(k, n_init=n_seedings, max_iter=max_iterations, random_state=seed)
     with threadpool_limits(limits=1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # of rows that coincide
-        return means.fit(rows)
+        return means.fit(rows, sample_weight=weights)
 
 
 def matching(reference: Ints, other: Ints, n_groups: int) -> Ints:

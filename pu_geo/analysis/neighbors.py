@@ -10,7 +10,6 @@ from threadpoolctl import threadpool_limits
 
 from pu_geo.errors import ShapeError
 
-METRICS = ("euclidean", "cosine", "manhattan")
 """Ways to measure the distance of two embeddings."""
 _BLOCK = 64  # chosen chips that are multiplied at once
 _EXACT_UP_TO = 5_000  # rows; beyond, faiss searches the nearest of many lists
@@ -58,24 +57,17 @@ def nearest(
     is_out = np.zeros(len(unit), np.bool_) if is_hidden is None else is_hidden.copy()
     is_out[chosen] = True
     n = min(n, int((~is_out).sum()))
-    alike = np.where(is_out, np.float32(-np.inf), _most_alike(unit, unit[chosen]))
+    alike = np.where(is_out, np.float32(-np.inf), similarity(unit, unit[chosen]))
     rows = highest(alike, n)
     return rows, alike[rows]
 
 
-def nearest_of_each(
-    rows: NDArray[np.float32], k: int, metric: str = "euclidean"
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Find the k nearest rows of each row of float32 [N, D], itself first: row numbers int64 and distances float32, [N, k].
-
-    Args:
-        metric: one of `METRICS`; cosine takes rows of unit length, or their principal components.
-    """
+def nearest_of_each(rows: NDArray[np.float32], k: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Find the k nearest rows of each of float32 [N, D], itself first: row numbers int64 and distances float32, [N, k]."""
     import faiss
 
     is_exact = len(rows) <= _EXACT_UP_TO
-    measure = faiss.METRIC_L1 if metric == "manhattan" else faiss.METRIC_L2
-    index: Any = faiss.index_factory(rows.shape[1], "Flat" if is_exact else f"IVF{_N_LISTS},Flat", measure)
+    index: Any = faiss.index_factory(rows.shape[1], "Flat" if is_exact else f"IVF{_N_LISTS},Flat")
     with threadpool_limits(limits=1 if len(rows) <= _ALONE_UP_TO else None):
         if not is_exact:
             index.nprobe = max(_N_PROBED, -(-4 * k * _N_LISTS // len(rows)))  # four times k rows on average
@@ -83,9 +75,7 @@ def nearest_of_each(
             index.train(rows)
         index.add(rows)
         distances, neighbors = index.search(rows, k)
-    distances = np.maximum(distances, 0)
-    if metric != "manhattan":  # squares of the distances came
-        distances = distances / 2 if metric == "cosine" else np.sqrt(distances)
+    distances = np.sqrt(np.maximum(distances, 0))
     me = np.arange(len(rows))[:, None]
     # itself first: faiss may list equal rows before it, or leave it out
     order = np.argsort(neighbors != me, axis=1, kind="stable")
@@ -104,8 +94,8 @@ def highest(scores: NDArray[np.floating], n: int) -> NDArray[np.int64]:
     return rows[np.argsort(-scores[rows], kind="stable")][:n]
 
 
-def _most_alike(unit: NDArray[np.float32], chosen: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return the cosine of unit rows [N, D] to the one of [S, D] that each is most like, float32 [N]."""
+def similarity(unit: NDArray[np.float32], chosen: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return the cosine of unit rows [N, D] to the one of chosen rows [S, D] that each is most like, float32 [N]."""
     if len(chosen) == 1:
         return unit @ chosen[0]
     best = np.full(len(unit), -np.inf, np.float32)

@@ -1,4 +1,4 @@
-"""Embeddings brought to two dimensions for the Explore page: PCA at once, UMAP in a job.
+"""Embeddings brought to two dimensions for the Explore page.
 
 UMAP is umap-learn's, on neighbors that faiss found, which takes a third of the time; its progress bar reports and can be
 stopped.
@@ -13,76 +13,48 @@ from types import SimpleNamespace
 import numpy as np
 from numpy.typing import NDArray
 
-from pu_geo.analysis.neighbors import METRICS, nearest_of_each, unit_rows
+from pu_geo.analysis.neighbors import nearest_of_each
 from pu_geo.errors import ShapeError
 
 Embeddings = NDArray[np.floating]
-Ints = NDArray[np.int64]
 Singles = NDArray[np.float32]
 
-_PCA_DIMENSIONS = 50
+_PCA_DIMENSIONS = 64  # those of a look
 _ROWS_FOR_AXES = 20_000
 _SMALLEST_UMAP = 5
-N_NEIGHBORS = 15  # of UMAP, where nobody chose another number
-
-
-def pca_2d(embeddings: Embeddings) -> Singles:
-    """Show embeddings along their two widest axes, in a second for 100,000 of them.
-
-    Args:
-        embeddings: float [N, D], N >= 0.
-
-    Returns:
-        Positions, float32 [N, 2], centred on 0; a missing axis is 0. The sign of each axis is fixed, so that the same
-        embeddings always give the same picture.
-
-    Raises:
-        ShapeError(ValueError): if `embeddings` is not [N, D] or holds a value that is not finite.
-    """
-    return _principal_axes(_checked(embeddings), 2)
+N_NEIGHBORS, MIN_DIST = 15, 0.1  # of UMAP
 
 
 def umap_2d(
-    embeddings: Embeddings, *, seed: int, n_neighbors: int = N_NEIGHBORS, min_dist: float = 0.1, metric: str = "euclidean",
-    densmap: bool = False, labels: Ints | None = None, report: Callable[[Mapping[str, object]], None] | None = None,
-) -> Singles:  # fmt: skip
+    embeddings: Embeddings, *, seed: int = 0, report: Callable[[Mapping[str, object]], None] | None = None
+) -> Singles:
     """Lay out embeddings so that similar chips are side by side.
 
-    Source: UMAP (McInnes et al. 2018) and densMAP (Narayan et al. 2021) by umap-learn, on the neighbours that faiss finds in
-    the first 50 principal components.
+    Source: UMAP (McInnes et al. 2018) by umap-learn, on the 15 neighbours that faiss finds in the first 64 principal
+    components, with a least distance of 0.1.
 
     Args:
         embeddings: float [N, D].
         seed: of the layout; the same seed gives the same picture on the same machine.
-        n_neighbors: neighbours each chip is tied to, itself included; at least 2. Cut to N - 1.
-        min_dist: least distance between dots, 0..1.
-        metric: one of `METRICS`. Cosine compares directions: rows are scaled to unit length first.
-        densmap: keep in the picture how dense the embeddings are.
-        labels: int [N], a class from 0 on, or -1 where it is not known; neighbors of one class are drawn together, of
-            several moved away from each other. None for a picture that knows no labels.
         report: called with {"stage", "share"} before the stages "axes" and "neighbors", before each pass of "layout", and
             after it. What it raises ends the work.
 
     Returns:
-        Positions, float32 [N, 2]. Fewer than 5 embeddings are shown by `pca_2d`: there is nothing to lay out.
+        Positions, float32 [N, 2]. Fewer than 5 embeddings are shown along their two widest axes: there is nothing to lay
+        out. The sign of each axis is fixed, so that the same embeddings always give the same picture.
 
     Raises:
         ShapeError(ValueError): if `embeddings` is not [N, D] or holds a value that is not finite.
-        ValueError: if n_neighbors is below 2, metric is none of `METRICS`, or umap-learn refuses min_dist or labels.
     """
-    if n_neighbors < 2 or metric not in METRICS:
-        raise ValueError(f"n_neighbors must be at least 2, metric one of {METRICS}; got {n_neighbors} and {metric}.")
     note = report or (lambda _: None)
     rows = _checked(embeddings)
     if len(rows) < _SMALLEST_UMAP:
         return _principal_axes(rows, 2)
     note({"stage": "axes", "share": 0.0})
-    if metric == "cosine":
-        rows = unit_rows(rows)
     reduced = _principal_axes(rows, min(_PCA_DIMENSIONS, rows.shape[1]))
     note({"stage": "neighbors", "share": 0.05})
-    k = min(n_neighbors, len(rows) - 1)
-    neighbors, distances = nearest_of_each(reduced, k, metric)
+    k = min(N_NEIGHBORS, len(rows) - 1)
+    neighbors, distances = nearest_of_each(reduced, k)
     start = _principal_axes(reduced, 2)
     start /= max(float(start.std()), 1e-12)  # a little noise separates equal rows, and rows on one line
     start += 1e-3 * np.random.default_rng(seed).standard_normal(start.shape, dtype=np.float32)
@@ -101,9 +73,9 @@ def umap_2d(
         from umap import UMAP
 
         found = UMAP(
-            n_neighbors=k, min_dist=min_dist, densmap=densmap, init=start, random_state=seed, n_jobs=1,
+            n_neighbors=k, min_dist=MIN_DIST, init=start, random_state=seed, n_jobs=1,
             precomputed_knn=(neighbors.astype(np.int32), distances), tqdm_kwds={**bar, "file": file},
-        ).fit(reduced, labels)  # fmt: skip
+        ).fit(reduced)  # fmt: skip
     note({"stage": "layout", "share": 1.0})
     return np.asarray(found.embedding_, np.float32)
 

@@ -20,6 +20,9 @@ from pu_geo.analysis.ranker import L2, l2_for_share, side_weights
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
+POWER = 0.35  # of the whitening, see `whitening`
+DIM = 64  # widest directions in which chips are near or far
+N_NEIGHBORS = 10  # that each chip is tied to
 MOST_MEASURED = 20_000  # chips that a space is measured from, about
 FLOOR = 0.01  # added to every direction's variance before whitening, in mean variances
 N_FOLDS = 5  # parts that clicks are held out in
@@ -74,6 +77,19 @@ class Space:
 def roots_of(values: Floats) -> Floats:
     """Draw the square root, keeping the sign: large responses count less, as between histograms."""
     return np.asarray(np.sign(values) * np.sqrt(np.abs(values)), np.float32)
+
+
+def plain_and_roots(views: NDArray[np.floating], rows: Ints | slice) -> tuple[Floats, Floats]:
+    """Read features of rows: as they were cut, and the mean square roots of all views, float32 [B, E] each.
+
+    Args:
+        views: float [V, N, E], may be mapped from a file: no more than one view of the rows is read at once.
+    """
+    plain = np.asarray(views[0, rows], np.float32)
+    roots = np.zeros_like(plain)
+    for view in views:
+        roots += roots_of(np.asarray(view[rows], np.float32))
+    return plain, roots / np.float32(len(views))
 
 
 def whitening(standard: Floats, power: float) -> Floats:
