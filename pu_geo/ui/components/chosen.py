@@ -82,3 +82,16 @@ def kept(
     elif offered is not None and value not in offered:
         value = next(iter(offered))
     return shows(key, value, partial(chosen.choose_setting, layout, name))
+
+
+def for_session(key: str, usual: object = None, offered: Collection[object] | None = None) -> dict[str, Any]:
+    """Return `key` and `on_change` of the widget that is drawn next, which shows what was chosen in this session, also after
+    other screens were open. It needs no project that may be changed.
+
+    Args:
+        offered: what can be chosen; `usual` stands for what is not among it.
+    """
+    kept = st.session_state.setdefault("kept-choices", {})
+    value = kept.get(key, usual)
+    value = usual if offered is not None and value not in offered else value
+    return shows(key, value, partial(kept.__setitem__, key))

@@ -68,7 +68,7 @@ def project_view(
         types: damage types that the card of a positive offers.
         conflicts: ids of buildings on which analysts disagree, for a filter of the wall; None offers no such filter.
         scatter: shows a scatter beside map and wall; a click selects then, and keys label what is selected. `{key}:selected`
-            of `st.session_state` holds its ids, `{key}:focus` the building clicked last or None.
+            of `st.session_state` holds its ids.
         flagging: makes it a damage map; takes `score_id` and `threshold`.
     """
     overview = preparation.overview(layout)

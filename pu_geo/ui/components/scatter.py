@@ -6,6 +6,7 @@ legend, and the selection as places.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,62 +16,77 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from pu_geo.explore import umap_picture
+from pu_geo.explore import looks
 from pu_geo.explore.coloring import Coloring, values_for_browser
+from pu_geo.explore.looks import Region
+from pu_geo.explore.questions import Asked
 from pu_geo.store.layout import Layout
 
-CONFIRM_ABOVE = 500  # labels for more buildings at once are asked for twice
+CONFIRM_ABOVE = 20  # labels for more buildings at once are asked for twice
 _LONGEST_NAME = 200
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """A run's buildings in the plane.
+    """A picture of all buildings in the plane.
 
     Attributes:
-        kind, v: see `umap_picture.projection_of`.
-        title: what the picture is called, where that is more than its kind.
+        source: what it shows, see `explore.looks`.
+        v: see `looks.plane_v`; "" before there is a picture.
+        regions: for the thumbnails that stand for them.
+        outline: rings around a chosen cluster, in the plane.
         selected: buildings that are selected to begin with, or once `load` is another one.
         load: changes where `selected` shall replace what is selected in the browser.
-        tells_focus: whether the browser sends a click on one building as well, and not only a selection of many.
+        asked: what fills the wall; None for all buildings.
+        is_waiting, progress: whether the picture is on its way, and how far it is, in words.
     """
 
-    run_id: str
-    kind: umap_picture.Kind
+    source: str
     v: str
     coloring: Coloring
     title: str = ""
+    regions: Sequence[Region] = ()
+    outline: Sequence[Sequence[tuple[float, float]]] = ()
     selected: Sequence[str] = ()
     load: str = ""
-    tells_focus: bool = False
+    asked: Asked | None = None
+    is_waiting: bool = False
+    progress: str = ""
+
+
+_OF_COLOR = ("by", "title", "kind", "names", "low", "high", "ends", "v", "steps")
+_AS_IS = ("source", "title", "v", "load", "is_waiting", "progress")
 
 
 def encode_scatter(scatter: Scatter, positions: Mapping[str, int]) -> dict[str, Any]:
     """Write a scatter for the browser, without the numbers of its dots."""
-    color = scatter.coloring
     return {
-        "run_id": scatter.run_id,
-        "kind": scatter.kind,
-        "title": scatter.title or scatter.kind,
-        "v": scatter.v,
-        "color": {name: getattr(color, name) for name in ("by", "title", "kind", "names", "low", "high", "ends", "v")},
+        **{name: getattr(scatter, name) for name in _AS_IS},
+        "color": {name: getattr(scatter.coloring, name) for name in _OF_COLOR},
+        "regions": [
+            {name: getattr(one, name) for name in ("place", "n", "clicks", "words", "x", "y")} for one in scatter.regions
+        ],
+        "outline": scatter.outline or None,
         "selected": encode_places(positions[each] for each in scatter.selected if each in positions),
-        "load": scatter.load,
         "confirm_above": CONFIRM_ABOVE,
-        "tells_focus": scatter.tells_focus,
-    }  # fmt: skip
+        "asked": None if scatter.asked is None else _encode_asked(scatter.asked, positions),
+    }
 
 
-def read_selection(message: object, positions: Mapping[str, int]) -> tuple[list[str], str | None] | None:
-    """Return the ids of the selected buildings, and that of the one clicked last or None; None if it makes no sense."""
+def _encode_asked(asked: Asked, positions: Mapping[str, int]) -> dict[str, Any]:
+    there = [(positions[one], note) for one, note in zip(asked.ids, asked.notes, strict=True) if one in positions]
+    places, notes = [place for place, _ in there], [note for _, note in there]
+    v = hashlib.sha256(repr((asked.title, places)).encode()).hexdigest()[:12]
+    return {"v": v, "title": asked.title, "places": places, "notes": notes, "shown": asked.shown}
+
+
+def read_selection(message: object, positions: Mapping[str, int]) -> list[str] | None:
+    """Return the ids of the selected buildings; None if the message makes no sense."""
     if not isinstance(message, Mapping) or not isinstance(message.get("places"), str):
         return None
     ids = list(positions)
-    places, focus = decode_places(message["places"], len(ids)), message.get("focus")
-    if places is None:
-        return None
-    one = ids[focus] if isinstance(focus, int) and 0 <= focus < len(ids) else None
-    return [ids[place] for place in places], one
+    places = decode_places(message["places"], len(ids))
+    return None if places is None else [ids[place] for place in places]
 
 
 def store_selection(key: str, positions: Mapping[str, int]) -> None:
@@ -79,19 +95,16 @@ def store_selection(key: str, positions: Mapping[str, int]) -> None:
     found = read_selection(message, positions)
     st.session_state[f"{key}:heard"] = message.get("number") if isinstance(message, Mapping) else None
     if found is not None:
-        st.session_state[f"{key}:selected"], st.session_state[f"{key}:focus"] = found
+        st.session_state[f"{key}:selected"] = found
 
 
-def dots(layout: Layout, run_id: str, what: str, by: str) -> bytes | None:
-    """Return the numbers of all dots for the HTTP routes: positions ("pca", "umap"), or the values ("color") of coloring
-    `by`.
-    """
+def dots(layout: Layout, source: str, what: str, by: str) -> bytes | None:
+    """Return the numbers of all dots for the HTTP routes: positions ("plane"), or the values ("color") of coloring `by`."""
     if len(by) > _LONGEST_NAME:
         return None
     if what == "color":
-        return values_for_browser(layout, run_id, by)
-    kind: umap_picture.Kind | None = {"pca": "PCA", "umap": "UMAP"}.get(what)  # type: ignore[assignment]
-    return None if kind is None else umap_picture.positions_for_browser(layout, run_id, kind)
+        return values_for_browser(layout, source, by)
+    return looks.positions_for_browser(layout, source) if what == "plane" else None
 
 
 # Sets of buildings as they travel: ascending places in the footprint file, as steps in base 36

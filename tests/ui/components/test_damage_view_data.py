@@ -9,8 +9,10 @@ from small_parts import small_grid
 
 from pu_geo.answers.queueing import StoredQueue
 from pu_geo.errors import PuGeoError
-from pu_geo.explore import umap_picture
+from pu_geo.explore import looks
 from pu_geo.explore.coloring import Coloring
+from pu_geo.explore.looks import Region
+from pu_geo.explore.questions import Asked
 from pu_geo.maps.damage_types import TypesOnMap
 from pu_geo.scenes.image_quality import ImageQuality
 from pu_geo.store.layout import Layout
@@ -156,27 +158,30 @@ def test_places_that_cannot_be_are_refused() -> None:
 def test_no_numbers_of_dots_travel_with_the_page() -> None:
     values = np.zeros(100, np.float32)
     color = Coloring("attribute:damage", "Damage", "categories", ["none", "roof"], values, v="7")
-    told = encode_scatter(Scatter("run-1", "UMAP", "1", color, "Supervised UMAP", ["b3", "gone", "b1"], load="x"), POSITIONS)
+    region = Region(7, 0.5, 1.5, 146, 23, 0.93)
+    asked = Asked("Else?", ["b9", "gone", "b2"], ["x", "y", "z"])
+    chosen = ["b3", "gone", "b1"]
+    told = encode_scatter(Scatter("run-1", "1", color, regions=[region], selected=chosen, load="x", asked=asked), POSITIONS)
     assert told["selected"] == "1 2"
-    assert told["title"] == "Supervised UMAP"
+    assert told["regions"] == [
+        {"place": 7, "x": 0.5, "y": 1.5, "n": 146, "clicks": 23, "words": "146 buildings, 23 marked, 93 % flagged"}
+    ]
+    assert (told["asked"]["places"], told["asked"]["notes"], told["outline"]) == ([9, 2], ["x", "z"], None)
     assert told["color"]["names"] == ["none", "roof"]
     assert "values" not in told["color"]
-    assert len(str(told)) < 400
+    assert len(str(told)) < 800
 
 
 def test_selections_are_checked() -> None:
     for message, found in (
-        ({"places": "1 2", "focus": 5}, (["b1", "b3"], "b5")),
-        ({"places": "", "focus": -1}, ([], None)),
-        ({"places": "1", "focus": 100}, (["b1"], None)),
-        ({"places": "1", "focus": "5"}, (["b1"], None)),
+        ({"places": "1 2"}, ["b1", "b3"]), ({"places": ""}, []),
         ({"places": "2s"}, None), ({"places": [1, 2]}, None), (None, None), ("1 2", None),
     ):  # fmt: skip
         assert read_selection(message, POSITIONS) == found, message
 
 
 def test_a_selection_that_makes_no_sense_leaves_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    state: dict = {"explore": {"selection": {"places": "1 2", "focus": -1, "number": 7}}}
+    state: dict = {"explore": {"selection": {"places": "1 2", "number": 7}}}
     monkeypatch.setattr(scatter.st, "session_state", state)
     scatter.store_selection("explore", POSITIONS)
     assert (state["explore:selected"], state["explore:heard"]) == (["b1", "b3"], 7)
@@ -186,10 +191,9 @@ def test_a_selection_that_makes_no_sense_leaves_the_one_before(monkeypatch: pyte
 
 
 def test_the_route_asks_for_positions_or_colors_and_for_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(umap_picture, "positions_for_browser", lambda layout, run_id, kind: f"{run_id} {kind}".encode())
+    monkeypatch.setattr(looks, "positions_for_browser", lambda layout, source: source.encode())
     monkeypatch.setattr(scatter, "values_for_browser", lambda layout, run_id, by: f"{run_id} {by}".encode())
-    assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "pca", "") == b"run-1 PCA"
-    assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "umap", "") == b"run-1 UMAP"
+    assert scatter.dots(Layout(Path("town.pugeo")), "look", "plane", "") == b"look"
     assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "color", "area:adm2") == b"run-1 area:adm2"
     assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "weights", "") is None
     assert scatter.dots(Layout(Path("town.pugeo")), "run-1", "color", "x" * 201) is None

@@ -37,7 +37,7 @@ def toasts(app: AppTest) -> list[str]:
 
 
 def test_a_job_that_ended_is_announced_once_and_again_once_resumed(project: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    job_with(project, "embed", DONE)
+    job_with(project, "look", DONE)
     app = show_panel("components.job_card", project, "announce(layout)")
     assert not app.toast, "it ended before this session began"
     folder = job_with(project, "train")
@@ -55,7 +55,7 @@ def test_a_job_that_ended_is_announced_once_and_again_once_resumed(project: Layo
     assert toast.startswith("Training NcPU, quick is done. [Open Train](/train?project=")
     assert toasts(app) == []
     monkeypatch.setattr(job_card, "_open_screen", lambda: "explore")
-    job_with(project, "embed", DONE)
+    job_with(project, "look", DONE)
     assert toasts(app) == [], "of the screen that is open"
     job_with(project, "publish", ("failed", {"problem": "x", "hint": "y"}))
     (toast,) = toasts(app)

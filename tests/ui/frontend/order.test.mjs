@@ -5,7 +5,7 @@ import test, { beforeEach } from "node:test";
 import { fakeBrowser, fakeServer, firstPart, freshPage, settle, squares } from "./fake_browser.mjs";
 
 fakeBrowser();
-const { LABEL_COLORS, SCORE_STEPS, scoreStep, stepRgb } = await import("../../../pu_geo/ui/frontend/src/colors.js");
+const { LABEL_COLORS } = await import("../../../pu_geo/ui/frontend/src/colors.js");
 const { colorDots, dotsOf } = await import("../../../pu_geo/ui/frontend/src/dot_colors.js");
 const { Files, asBytes } = await import("../../../pu_geo/ui/frontend/src/files.js");
 const { Loader } = await import("../../../pu_geo/ui/frontend/src/loader.js");
@@ -144,16 +144,10 @@ test("dots by label: their label's color, positives on top", () => {
   assert.equal(found.order.at(-1), 1);
 });
 
-test("dots by score and by number: a ramp that grows lighter, and nothing for what has no value", () => {
-  const sum = ([r, g, b]) => r + g + b;
-  const scores = colorDots(store, { kind: "scores" }, null, NONE);
-  const colors = Array.from(scores.codes, (code) => scores.palette[code]);
-  assert.deepEqual(colors[3], NONE);
-  assert.ok(sum(colors[1]) > sum(colors[5]));
-  assert.deepEqual(colors[1], stepRgb(scoreStep(Math.fround(0.9))));
+test("dots by number: a ramp, and nothing for what has no value", () => {
   const numbers = colorDots(store, { kind: "numbers", low: 10, high: 20 }, [10, 20, 15, NaN, 99, -5], NONE);
   assert.deepEqual([...numbers.codes], [1, 20, 11, 0, 20, 1]);
-  assert.deepEqual([scoreStep(-1), scoreStep(2)], [0, SCORE_STEPS - 1]);
+  assert.deepEqual(numbers.palette[numbers.codes[3]], NONE);
 });
 
 test("an entry of the legend stands for what has a dot: buildings that came after the run have none", () => {
@@ -166,4 +160,13 @@ test("dots by category: rare ones on top, a gray one where there is none, and an
   assert.deepEqual(found.order, [0, 1, 2]);
   assert.deepEqual(found.entries.map(({ text }) => text), ["wood", "brick", "none"]);
   assert.equal(new Set(found.palette.map(String)).size, 3);
+});
+
+test("dots in steps keep their colors and their order however many they are, and stand out the more the higher, also from black", () => {
+  for (const [ramp, ground] of [["light", 255], ["dark", 15]]) {
+    const { palette, order, entries } = colorDots(store, { kind: "categories", names: ["rest", "next", "flagged", "upper"], steps: 4 }, [3, 3, 3, 0, 1, 2], NONE, ramp);
+    assert.deepEqual([order, entries.map(({ text }) => text)], [[0, 1, 2, 3, 4], ["upper", "flagged", "next", "rest"]]);
+    const away = palette.slice(1).map((rgb) => Math.hypot(...rgb.map((band) => band - ground)));
+    assert.deepEqual(away, away.toSorted((a, b) => a - b), ramp);
+  }
 });

@@ -5,8 +5,8 @@ import test from "node:test";
 import { boxOf, isInside, pointsInside } from "../../../pu_geo/ui/frontend/src/polygon.js";
 import { SCORE_STEPS, SELECTED, stepRgb } from "../../../pu_geo/ui/frontend/src/colors.js";
 import { colorDots } from "../../../pu_geo/ui/frontend/src/dot_colors.js";
-import { placeChips, showsChips } from "../../../pu_geo/ui/frontend/src/scatter_pane.js";
-import { ScatterView } from "../../../pu_geo/ui/frontend/src/scatter_pane.js";
+import { sorted } from "../../../pu_geo/ui/frontend/src/scatter_painter.js";
+import { placeChips, ScatterView, showsChips } from "../../../pu_geo/ui/frontend/src/scatter_pane.js";
 import { paintArrows } from "../../../pu_geo/ui/frontend/src/shifts.js";
 import { arrowsIn, decodeShifts, exaggeration, shiftText } from "../../../pu_geo/ui/frontend/src/shifts.js";
 
@@ -134,6 +134,19 @@ test("chips take the place of dots where there is room, those that count most fi
   assert.equal(showsChips(400, 0.1, 1), false, "too many at once");
   assert.equal(showsChips(0, 0.1, 1), false);
   assert.deepEqual(placeChips([[0, 0], [20, 0], [60, 0], [60, 90], [61, 89]], 44), [0, 2, 3]);
+});
+
+test("dots are drawn in the order of their codes, what is selected or pointed at over the others, and nothing out of view", () => {
+  const xy = Float32Array.of(1, 1, 2, 2, 3, 3, 4, 4, NaN, NaN, 50, 50);
+  const dots = { xy, colors: { codes: Uint8Array.of(2, 0, 1, 2, 1, 1), order: [1, 0, 2] }, isChosen: Uint8Array.of(0, 0, 1, 0, 0, 0), hasChosen: false, lit: null };
+  const drawn = (change, every = 1) => {
+    const { numbers, nWeak } = sorted({ ...dots, ...change }, [0, 0, 9, 9], every);
+    return [[...numbers.subarray(0, nWeak)], [...numbers.subarray(nWeak)]];
+  };
+  assert.deepEqual(drawn({}), [[2, 1, 0, 3], []]);
+  assert.deepEqual(drawn({ hasChosen: true }), [[1, 0, 3], [2]]);
+  assert.deepEqual(drawn({ hasChosen: true, lit: 0 }), [[2, 0, 3], [1]]);
+  assert.deepEqual(drawn({}, 2), [[2, 0], []], "in a hurry");
 });
 
 test("dots that cannot be assessed have another color than those that were not reviewed", () => {

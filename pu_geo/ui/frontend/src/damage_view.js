@@ -17,6 +17,7 @@ import { MapPane } from "./map_pane.js";
 import { GradeBar, MarkBar, ReasonPicker } from "./mark_bars.js";
 import { OperationLog } from "./oplog.js";
 import { Panes } from "./panes.js";
+import { Preview } from "./preview.js";
 import { Presence } from "./presence.js";
 import { QueuePane } from "./queue_pane.js";
 import { QueueState } from "./queue_state.js";
@@ -54,7 +55,8 @@ export class DamageView {
       locate: (i) => this.locate(i),
     };
     this.map = new MapPane(store, actions);
-    this.wall = new WallPane(store, this.pictures, { ...actions, select: (i) => this.#selectOnWall(i) });
+    this.preview = new Preview(store, this.pictures);
+    this.wall = new WallPane(store, this.pictures, this.preview, { ...actions, select: (i) => this.#selectOnWall(i) });
     this.queuePane = new QueuePane(store, this.queue, this.pictures, {
       give: (i, code, grade = null, types = {}) => this.labeler.give([i], code, "queue", grade, types),
       type: (i, types) => this.labeler.type(i, types, "queue"),
@@ -66,7 +68,7 @@ export class DamageView {
     this.presence = new Presence(store, () => store.selected);
     this.#build(style);
     this.#followTarget();
-    this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null);
+    this.stopKeys = listenForKeys(this.root, (name, event) => this.#key(name, event), () => this.queue.current !== null || this.explore.isAsking);
     this.logChanged = () => this.#showLog();
     for (const event of ["geometry", "labels", "imageQuality"]) store.on(event, () => this.toolbar.showCounts());
     store.on("selected", () => this.presence.moved());
@@ -85,7 +87,7 @@ export class DamageView {
       dismiss: () => this.log.dismiss(),
     });
     const parts = { scatter: this.explore.pane, map: this.map, queuePane: this.queuePane, wall: this.wall };
-    this.panes = new Panes(parts, [this.card.root, this.picker.root, parts.scatter.preview.root, this.wall.preview.root], { tab: (tab) => this.#setTab(tab), resized: () => this.#layout() });
+    this.panes = new Panes(parts, [this.card.root, this.picker.root, this.preview.root], { tab: (tab) => this.#setTab(tab), resized: () => this.#layout() });
     this.layerBox = new LayerBox(store, { layer: (name) => this.#setLayer({ layer: name }), opacity: (opacity) => this.#setLayer({ opacity }), ramp: (ramp) => this.#setLayer({ ramp }) });
     this.siteBox = new SiteBox(store, (k) => this.#goToSite(k));
     this.map.target.addEventListener("pointerdown", () => this.siteBox.toggle(false));
@@ -186,6 +188,7 @@ export class DamageView {
     this.picker.close();
     if (code === NOT_ASSESSABLE) this.picker.open(numbers, act);
     this.toolbar.announce(numbers, code);
+    this.explore.answered(numbers);
     if (this.store.only) this.nChecked += 1;
     this.#reach(numbers.length === 1 ? numbers[0] : this.store.selected, screen !== "queue");
     if (screen === "wall" && numbers.length === 1) this.map.follow(numbers[0]);
@@ -221,10 +224,12 @@ export class DamageView {
     }
     if (which === "undo") this.queue.expectUndo();
     this.labeler.step(which);
+    this.explore.stepped(which);
   }
 
   locate(i) {
-    if (!this.map.root.hidden) this.map.locate(i);
+    if (this.panes.isTight) this.panes.fold(true);
+    if (!this.map.root.hidden) this.map[this.panes.isTight ? "locateSoon" : "locate"](i);
     if (i !== this.store.selected) this.#reach(i);
   }
 
@@ -340,7 +345,7 @@ export class DamageView {
     if (name in SITE_KEYS) return mapShown && store.borders.length > 0 && this.#goToSite((store.site + SITE_KEYS[name] + store.sites.length) % store.sites.length);
     switch (name) {
       case "space": return this.#toggle("outlines"), true;
-      case "h": return mapShown && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
+      case "h": return this.data.panes.includes("map") && (this.hasQueue || this.hasWall) && (this.panes.fold(), true);
       case "e": return mapShown && store.named.length > 0 && this.#nextLayer();
       case "v": return mapShown && Boolean(store.shifts) && (this.#toggle("arrows"), true);
       case "p": return Boolean(store.scores) && (this.#setColors(this.data.flagging ? this.#nextColors() : store.colorBy === "labels" ? "scores" : "labels"), true);
@@ -391,6 +396,7 @@ export class DamageView {
   #layout() {
     this.#showPanes();
     this.queuePane.later();
+    if (this.panes.isTight && this.store.selected >= 0 && !this.map.root.hidden) this.map.locateSoon(this.store.selected); // it did not follow while chips lay there
   }
 
   #setTab(tab) {

@@ -53,6 +53,8 @@ export function describe(store, i) {
   const types = store.isFlagging ? typesOf(store, i).map((k) => (store.types[k].people.has(i) ? store.types[k].name : TEXTS.damageMap.typeByScore(store.types[k].name))) : [];
   if (types.length) lines.push(h("div", {}, TEXTS.damageMap.typesOf(types)));
   lines.push(h("div.num.soft", {}, areaText(store, i)));
+  const why = store.asked?.notes.get(i);
+  if (why) lines.push(h("div", {}, why));
   lines.push(...qualityLines(store, i));
   if (store.clickLabels && !store.only && store.selected >= 0 && store.selected !== i) lines.push(h("div.soft", {}, TEXTS.clickAndKeys(store.selected)));
   return lines;

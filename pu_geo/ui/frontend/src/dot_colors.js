@@ -1,11 +1,13 @@
 // What color each dot of the scatter has, and what the colors mean. A dot has a code, and each code a color.
 
-import { CIVIDIS, LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, SCORE_STEPS, UNLABELED, between, rgbOf, scoreStep, stepRgb } from "./colors.js";
+import { CIVIDIS, LABEL_COLORS, LABEL_TEXTS, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE, UNLABELED, between, rgbOf } from "./colors.js";
 import { TEXTS } from "./texts.js";
 
 // Paul Tol's muted colors, and two more; pale ones and dark ones alternate, so that neighbors in the list differ.
 const CATEGORIES = ["#CC6677", "#332288", "#DDCC77", "#117733", "#88CCEE", "#882255", "#44AA99", "#AA4499", "#999933", "#0072B2", "#E69F00", "#661100"];
 const OTHER = "#77808c";
+// Steps of one ramp, the least first: what counts most stands out most from the background.
+const RAMPS = { light: ["#c4c9d0", "#f6b98a", "#e2562c", "#7a1408"], dark: ["#4d545f", "#8a5f45", "#f0642f", "#ffd27d"] };
 const HIDDEN = "#009E73"; // not assessable: gray is what was not reviewed
 export const STEPS = 20;
 
@@ -18,20 +20,21 @@ const cividis = (step) => between(STOPS, (step + 0.5) / STEPS);
  *   codes: Uint8Array, one a building; 0 for what has no value
  *   palette: [red, green, blue] by code
  *   order: codes, those that are drawn first first
- *   entries: [{code, text, color}] of a legend of categories, or null
- *   ramp: {css, ends} of a legend of numbers, or null
+ *   entries: [{code, text, color}] of a legend of categories, null for a ramp
  * }
  * @param none [red, green, blue] of what has no value
+ * @param ramp "light" or "dark", as the background
  */
-export function colorDots(store, color, values, none) {
+export function colorDots(store, color, values, none, ramp = "light") {
   if (color.kind === "labels") return byLabel(store, none);
-  if (color.kind === "scores") return byNumber(store.n, SCORE_STEPS, (i) => store.score(i), scoreStep, stepRgb, none);
   if (color.kind === "numbers") {
     const span = color.high - color.low || 1;
     const step = (value) => Math.max(0, Math.min(STEPS - 1, Math.floor(((value - color.low) / span) * STEPS)));
-    return byNumber(store.n, STEPS, (i) => (values && !Number.isNaN(values[i]) ? values[i] : null), step, cividis, none);
+    const codes = Uint8Array.from({ length: store.n }, (_, i) => (Number.isNaN(values?.[i] ?? NaN) ? 0 : 1 + step(values[i])));
+    const palette = [none, ...Array.from({ length: STEPS }, (_, at) => cividis(at))];
+    return { codes, palette, order: palette.map((_, code) => code), entries: null };
   }
-  return byCategory(store.n, color.names, values, none);
+  return byCategory(store.n, color, values, none, ramp);
 }
 
 /** Numbers of the buildings with a code that have a dot; `xy` is NaN for those that the run does not know. */
@@ -45,17 +48,7 @@ function byLabel(store, none) {
   const palette = LABEL_COLORS.map((hex, code) => (code === UNLABELED ? none : rgbOf(code === NOT_ASSESSABLE ? HIDDEN : hex)));
   const order = [UNLABELED, NOT_ASSESSABLE, NOT_DAMAGED, POSITIVE];
   const entries = [POSITIVE, NOT_DAMAGED, NOT_ASSESSABLE, UNLABELED].map((code) => ({ code, text: LABEL_TEXTS[code], color: hexOf(palette[code]) }));
-  return { codes: store.labels, palette, order, entries, isRamp: false };
-}
-
-function byNumber(n, steps, valueOf, step, colorOf, none) {
-  const codes = new Uint8Array(n);
-  for (let i = 0; i < n; i++) {
-    const value = valueOf(i);
-    if (value !== null) codes[i] = 1 + step(value);
-  }
-  const palette = [none, ...Array.from({ length: steps }, (_, at) => colorOf(at))];
-  return { codes, palette, order: palette.map((_, code) => code), entries: null, isRamp: true };
+  return { codes: store.labels, palette, order, entries };
 }
 
 // Past the gray of the others only sites go on: the same colors, paler.
@@ -65,7 +58,7 @@ function colorAt(at) {
   return rgbOf(CATEGORIES[(at - n - 1) % n]).map((band) => Math.round((band + 255) / 2));
 }
 
-function byCategory(n, names, values, none) {
+function byCategory(n, { names, steps }, values, none, ramp) {
   const codes = new Uint8Array(n);
   const counts = new Uint32Array(names.length + 1);
   for (let i = 0; i < n; i++) {
@@ -73,11 +66,12 @@ function byCategory(n, names, values, none) {
     codes[i] = value >= 0 && value < names.length ? 1 + value : 0;
     counts[codes[i]]++;
   }
-  const colors = names.map((_, at) => colorAt(at));
+  const colors = names.map((_, at) => (steps ? rgbOf(RAMPS[ramp][at]) : colorAt(at)));
   const palette = [none, ...colors];
-  // Rare ones last, so that they are not covered.
-  const order = [0, ...names.map((_, at) => at + 1).sort((a, b) => counts[b] - counts[a])];
+  // Rare ones last, so that they are not covered; of steps the highest.
+  const order = [0, ...names.map((_, at) => at + 1).sort((a, b) => (steps ? 0 : counts[b] - counts[a]))];
   const entries = names.map((text, at) => ({ code: at + 1, text, color: hexOf(colors[at]) }));
+  if (steps) entries.reverse();
   if (counts[0]) entries.push({ code: 0, text: TEXTS.scatter.none, color: hexOf(none) });
-  return { codes, palette, order, entries, isRamp: false };
+  return { codes, palette, order, entries };
 }

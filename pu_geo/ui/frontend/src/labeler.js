@@ -65,7 +65,8 @@ export class Labeler {
     const act = numbers.length > 1 || code === NOT_ASSESSABLE ? this.#newAct() : null;
     const { current, id } = this.queue;
     this.log().addMany(numbers.map((i) => {
-      const shown = numbers.length === 1 && current?.i === i ? { shown: current.kind, queue: id } : {};
+      const { asked } = this.store;
+      const shown = numbers.length !== 1 ? {} : current?.i === i ? { shown: current.kind, queue: id } : asked?.shown && asked.notes.has(i) ? { shown: asked.shown } : {};
       this.shownFor.set(this.store.ids[i], shown);
       // A random check is answered from the pictures alone: what another reader graded, named or wrote does not slip into it.
       const before = numbers.length === 1 && this.isForeignCheck(i) ? NO_DETAILS : this.#learnable(i, shown);

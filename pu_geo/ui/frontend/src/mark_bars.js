@@ -115,16 +115,17 @@ export class ReasonPicker {
 const KEYS = { [POSITIVE]: "1", [NOT_DAMAGED]: "2", [NOT_ASSESSABLE]: "3", [UNLABELED]: "0" };
 
 export class SelectionBar {
-  /** @param actions {label(numbers, code, grade or null), show(), clear()} */
+  /** @param actions {label(numbers, code, grade or null), show(), clear(), answer(code, grade or null), skip()} */
   constructor(store, actions) {
-    Object.assign(this, { store, actions, confirmAbove: Infinity, asked: null, note: "" });
+    Object.assign(this, { store, actions, confirmAbove: Infinity, asked: null, note: "", pressed: onceADoubleClick() });
     this.root = h("div.selectionbar", { hidden: true, role: "toolbar", "aria-label": TEXTS.selection.title });
     store.on("chosen", () => {
       this.asked = null;
       this.note = "";
       this.draw();
     });
-    for (const event of ["labels", "grades", "scale", "mode"]) store.on(event, () => this.draw());
+    for (const event of ["labels", "grades", "scale", "mode", "asked"]) store.on(event, () => this.draw());
+    store.on("selected", () => store.asked && this.draw());
   }
 
   /** Label what is selected; more than `confirmAbove` only once it was asked for twice. */
@@ -170,8 +171,28 @@ export class SelectionBar {
     const { store } = this;
     if (this.root.hidden || !store.ready) return;
     const n = store.chosen.length;
-    const parts = () => (!n ? [h("span.soft", {}, TEXTS.selection.hint)] : this.asked !== null ? this.#question() : this.#offer(n));
+    const parts = () => (!n ? this.#answers() : this.asked !== null ? this.#question() : this.#offer(n));
     keepingFocus(this.root, () => this.root.replaceChildren(...parts()));
+  }
+
+  // Nothing is selected: where a question fills the wall, the one under its cursor is answered.
+  #answers() {
+    const { store, actions } = this;
+    const i = store.asked?.notes.has(store.selected) ? store.selected : -1;
+    if (i < 0 || store.mode !== "label") return [h("span.soft", {}, TEXTS.selection.hint)];
+    return [h("b.who", { title: TEXTS.id(store.ids[i]) }, TEXTS.building(i)), ...this.#choices((code, grade) => ({ "aria-pressed": String(code !== UNLABELED && code === store.labels[i] && (store.detail(i).grade ?? null) === grade), onclick: (event) => this.pressed(event, () => actions.answer(code, grade)) })),
+      h("button.choice", { type: "button", onclick: (event) => this.pressed(event, () => actions.skip()) }, h("kbd", {}, "N"), TEXTS.queue.skip)];
+  }
+
+  // The answers with their keys. @param dress (code, grade or null) => attributes of a button
+  #choices(dress) {
+    const { scale } = this.store;
+    const button = (code, text, key = KEYS[code], grade = null) => {
+      const dot = grade === null ? [] : [h("i.gradedot", { style: `--c:${scale.color(scale.number(grade))}` })];
+      return h(`button.choice${grade === null ? `.label${code}` : ""}`, { type: "button", ...dress(code, grade) }, h("kbd", {}, key), ...dot, text);
+    };
+    const graded = scale.choices.map(([id, name, key]) => button(POSITIVE, name, key, id));
+    return [button(POSITIVE, LABEL_TEXTS[POSITIVE]), ...graded, ...[NOT_DAMAGED, NOT_ASSESSABLE].map((code) => button(code, LABEL_TEXTS[code])), button(UNLABELED, TEXTS.selection.clear)];
   }
 
   #question() {
@@ -191,16 +212,11 @@ export class SelectionBar {
     const grades = gradeCounts(store, store.chosen).map((count, number) => [count, number ? store.scale.grades[number - 1].name : TEXTS.grades.notGraded.toLowerCase()]);
     const named = [...grades.slice(1), grades[0]].filter(([count]) => count);
     if (named.length > (grades[0][0] ? 1 : 0)) there.push(...named.map(([count, name]) => TEXTS.grades.count(count, name)));
-    const button = (code, text, grade = null, key = KEYS[code]) => {
+    const dress = (code, grade) => {
       const change = this.#changing(code, grade).length;
-      const dot = grade === null ? [] : [h("i.gradedot", { style: `--c:${store.scale.color(store.scale.number(grade))}` })];
-      return h(`button.choice${grade === null ? `.label${code}` : ""}`, { type: "button", title: TEXTS.selection.change(change, code), disabled: !change, onclick: () => this.ask(code, grade) }, h("kbd", {}, key), ...dot, text);
+      return { title: TEXTS.selection.change(change, code), disabled: !change, onclick: () => this.ask(code, grade) };
     };
-    const offered = [
-      button(POSITIVE, LABEL_TEXTS[POSITIVE]), ...store.scale.choices.map(([id, name, key]) => button(POSITIVE, name, id, key)),
-      button(NOT_DAMAGED, LABEL_TEXTS[NOT_DAMAGED]), button(NOT_ASSESSABLE, LABEL_TEXTS[NOT_ASSESSABLE]), button(UNLABELED, TEXTS.selection.clear),
-    ];
-    const choices = store.mode === "label" ? offered : [];
+    const choices = store.mode === "label" ? this.#choices(dress) : [];
     return [h("b", {}, TEXTS.selection.selected(n)), h("span.soft", {}, there.join(" · ")), ...choices, h("span.note", this.isSpoken ? {} : { role: "status" }, this.note), h("div.push"),
       h("button.choice", { type: "button", title: TEXTS.selection.showHint, onclick: () => this.actions.show() }, TEXTS.selection.show),
       h("button.flat", { type: "button", title: TEXTS.selection.none, "aria-label": TEXTS.selection.none, onclick: () => this.actions.clear() }, "✕")];

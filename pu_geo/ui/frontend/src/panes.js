@@ -8,6 +8,7 @@ const SIDE = { low: 0.25, high: 0.85 }; // the map's share of what the scatter l
 const FIRST = { low: 0.2, high: 0.7 };
 const HALF = 0.5;
 const STEP = 0.04;
+const TIGHT_PX = 900; // beside a scatter, a narrower view shows either map or chips
 const KEPT = "pugeo:layout";
 
 export class Panes {
@@ -19,7 +20,7 @@ export class Panes {
   constructor(parts, over, actions) {
     Object.assign(this, parts, { resized: actions.resized });
     const kept = remembered(KEPT, {}, "localStorage");
-    Object.assign(this, { share: kept.share ?? 0.6, first: kept.first ?? 0.38, isFolded: kept.isFolded ?? false });
+    Object.assign(this, { share: kept.share ?? 0.6, first: kept.first ?? 0.44, isFolded: kept.isFolded ?? false });
     this.splitter = h("div.splitter", { role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": words.divide, title: words.divide, ondblclick: () => this.fold() });
     this.firstSplitter = h("div.splitter", { role: "separator", tabindex: "0", "aria-orientation": "vertical", "aria-label": words.divideScatter, title: words.divideScatter, hidden: true });
     this.tabs = segmented(words.chips, [words.queue, words.wall], actions.tab);
@@ -30,6 +31,7 @@ export class Panes {
     this.root = h("div.panes", {}, this.scatter.root, this.firstSplitter, this.map.root, this.splitter, this.side, this.unfold, ...over);
     draggable(this.splitter, this.root, (share) => this.split({ share: (share - this.left) / (1 - this.left) }), () => this.#keep());
     draggable(this.firstSplitter, this.root, (first) => this.split({ first }), () => this.#keep());
+    new ResizeObserver(() => this.shown && this.isTight !== this.#isNarrow && (this.show(this.shown), this.resized())).observe(this.root);
     this.splitter.addEventListener("keydown", (event) => this.#key(event, "share", SIDE));
     this.firstSplitter.addEventListener("keydown", (event) => this.#key(event, "first", FIRST));
   }
@@ -37,7 +39,7 @@ export class Panes {
   /** Share of the width that the scatter takes. */
   get left() {
     if (this.scatter.root.hidden) return 0;
-    const isAlone = this.shown && !this.shown.hasWall && !this.shown.hasQueue; // with the map: no chips, so there is more room
+    const isAlone = this.isTight || (this.shown && !this.shown.hasWall && !this.shown.hasQueue); // with the map: no chips, so there is more room
     return isAlone ? Math.max(this.first, HALF) : this.first;
   }
 
@@ -53,9 +55,13 @@ export class Panes {
     }
   }
 
-  /** Hide the side panel beside the map, or show it again. */
+  get #isNarrow() {
+    return Boolean(this.shown?.hasScatter) && this.root.clientWidth < TIGHT_PX;
+  }
+
+  /** Hide the side panel beside the map, or show it again; where there is no room for both, the map is shown in its place. */
   fold(isFolded = !this.isFolded) {
-    if (this.map.root.hidden || this.shown?.isFixed || isFolded === this.isFolded) return;
+    if (!this.shown?.hasMap || this.shown?.isFixed || isFolded === this.isFolded) return;
     this.isFolded = isFolded;
     const focused = this.root.getRootNode().activeElement;
     const losesFocus = focused === this.unfold || focused === this.splitter || this.side.contains(focused);
@@ -85,14 +91,19 @@ export class Panes {
     this.shown = shown;
     const { hasScatter, hasMap, hasQueue, hasWall, queueShown, isFixed } = shown;
     this.scatter.root.hidden = this.firstSplitter.hidden = !hasScatter;
-    this.map.root.hidden = !hasMap;
+    this.isTight = this.#isNarrow;
     const isFolded = this.isFolded && hasMap && (hasQueue || hasWall) && !isFixed;
+    this.map.root.hidden = !hasMap || (this.isTight && !isFolded && (hasQueue || hasWall));
     this.unfold.hidden = !isFolded;
     this.queuePane.root.hidden = isFolded || !queueShown;
     this.wall.root.hidden = isFolded || !hasWall || queueShown;
     this.side.hidden = this.queuePane.root.hidden && this.wall.root.hidden;
     this.tabs.hidden = !hasQueue || !hasWall;
     this.hide.hidden = !hasMap || Boolean(isFixed);
+    this.hide.textContent = this.isTight ? words.map : "»";
+    this.hide.title = this.hide.ariaLabel = this.isTight ? words.map : words.hide;
+    this.unfold.textContent = this.isTight ? words.chipsAgain : "«";
+    this.unfold.classList.toggle("worded", this.isTight);
     this.tabs.choose(queueShown ? "queue" : "wall");
     this.splitter.hidden = this.map.root.hidden || this.side.hidden;
     this.split({});

@@ -1,13 +1,13 @@
-// Draws the dots of the scatter: a few as round sprites, many as blocks of pixels, too many as a heat of how many there are.
+// Draws the dots of the scatter: a few as round sprites, many as blocks of pixels, and below them a shading of how dense they are.
 
 import { clearCanvas } from "./painter.js";
 import { Raster, once, pixel, roundDot, strokes } from "./raster.js";
 
 const FEW = 4000; // so many are drawn round, with a rim
-const CELL_PX = 4;
-const HEAT_COVER = 0.5; // dots of three pixels that would cover so much of the room are drawn as heat
-const LIGHTEST = 0.22;
-const DOTS_OVER_HEAT = 6000;
+const MOST_RINGS = 3000; // more of them would hide what they are around
+const [CELLS, REACH] = [192, 0.15]; // of the shading: cells a side, and room around all dots as a share of them
+const [BLUR, PASSES] = [4, 3]; // cells to each side, so many times
+const [LEVELS, ALPHA] = [5, 0.085]; // steps of the shading, and what each adds
 
 /** @returns numbers of the dots in view */
 export function inView(xy, [minX, minY, maxX, maxY]) {
@@ -19,113 +19,114 @@ export function inView(xy, [minX, minY, maxX, maxY]) {
   return found.subarray(0, n);
 }
 
-export function isCrowded(n, { width, height }) {
-  return n * 9 > HEAT_COVER * width * height;
+/** Pixels across a dot where n of them are in view. */
+export function sizeFor(n, [width, height]) {
+  return Math.max(1.5, Math.min(9, 0.3 * Math.sqrt((width * height) / Math.max(1, n))));
 }
 
 /**
- * @param dots {xy, colors: see `colorDots`, isChosen: Uint8Array, hasChosen, lit: code that is pointed at in the legend, or null}
+ * @param dots {xy, colors: see `colorDots`, isChosen: Uint8Array, hasChosen, lit: code that is pointed at in the legend, or null,
+ *   isRinged: number => whether it has a ring}
  * @param theme see `themeOf`
- * @param how "auto", "dots" or "heat"
- * @returns how it was drawn, and how many dots are in view
+ * @param size see `sizeFor`
+ * @param every draw each `every`-th dot only
  */
-export function paintScatter(canvas, frame, dots, theme, how) {
+export function paintScatter(canvas, frame, dots, theme, size, every = 1) {
   const context = clearCanvas(canvas, frame);
-  const numbers = inView(dots.xy, frame.box);
-  const isHeat = how === "heat" || (how === "auto" && isCrowded(numbers.length, frame));
-  const { strong, weak } = sorted(numbers, dots);
-  const size = sizeFor(numbers.length, frame);
+  const { numbers, nWeak } = sorted(dots, frame.box, every);
   const isPart = dots.hasChosen || dots.lit !== null;
-  const colors = isPart ? [theme.strong, ...dots.colors.palette.slice(1)] : dots.colors.palette;
-  const faint = isPart ? dots.colors.palette.map(() => theme.faint) : colors;
-  const parts = [[weak, faint], [strong, colors]];
-  if (isHeat) {
-    const few = strong.length <= DOTS_OVER_HEAT;
-    const raster = new Raster(context, frame);
-    for (const [members, palette] of few ? parts.slice(0, 1) : isPart ? parts : [[numbers, colors]]) paintHeat(raster, members, palette, dots, theme);
-    raster.show();
-    if (few) paintRound(context, frame, strong, colors, dots, theme, Math.max(5, size));
-  } else if (numbers.length <= FEW) parts.forEach(([members, palette], part) => paintRound(context, frame, members, palette, dots, theme, size + part * isPart));
-  else paintBlocks(context, frame, parts, dots, size);
-  return { isHeat, n: numbers.length };
+  const { palette } = dots.colors;
+  const parts = [[numbers.subarray(0, nWeak), isPart ? palette.map(() => theme.faint) : palette], [numbers.subarray(nWeak), [theme.strong, ...palette.slice(1)]]];
+  if (numbers.length > FEW) paintBlocks(context, frame, parts, dots, size);
+  else parts.forEach(([members, colors], part) => paintRound(context, frame, members, dots.xy, size + 2 + part, (i) => sprite(colors[dots.colors.codes[i]], theme.background, size + part, frame.pixelRatio)));
+  const ringed = numbers.filter(dots.isRinged);
+  const ring = once(`ring ${theme.ink} ${theme.background} ${size.toFixed(1)} ${frame.pixelRatio}`, () => roundDot(size + 8, size / 2 + 2, frame.pixelRatio, "transparent", (context) => strokes(context, [`rgba(${theme.background},0.9)`, 3], [`rgb(${theme.ink})`, 1.5])));
+  if (ringed.length <= MOST_RINGS) paintRound(context, frame, ringed, dots.xy, size + 8, () => ring);
 }
 
-// What stands out is drawn over the rest: what is selected or pointed at; else what has a label, where labels are shown.
-function sorted(numbers, { colors, isChosen, hasChosen, lit }) {
-  const { codes } = colors;
-  const isStrong = lit !== null ? (i) => codes[i] === lit : hasChosen ? (i) => isChosen[i] === 1 : colors.isRamp ? () => false : (i) => codes[i] !== colors.order[0];
-  const parts = [[], []];
-  for (const i of numbers) parts[isStrong(i) ? 1 : 0].push(i);
-  return { weak: byCode(parts[0], colors), strong: byCode(parts[1], colors) };
-}
-
-function byCode(numbers, { codes, order }) {
-  const members = order.map(() => []);
-  const placeOf = new Uint8Array(256);
+/**
+ * Numbers of each `every`-th dot in view, as they are drawn: what is selected or pointed at comes last; else the order of the codes
+ * decides. The first `nWeak` of them step back where something is.
+ */
+export function sorted({ xy, colors: { codes, order }, isChosen, hasChosen, lit }, [minX, minY, maxX, maxY], every) {
+  const [placeOf, starts, keys] = [new Uint8Array(256), new Uint32Array(514), new Uint16Array(codes.length)];
   order.forEach((code, place) => (placeOf[code] = place));
-  for (const i of numbers) members[placeOf[codes[i]]].push(i);
-  return members.flat();
-}
-
-function sizeFor(n, { width, height }) {
-  return Math.max(3, Math.min(9, 0.3 * Math.sqrt((width * height) / Math.max(1, n))));
+  for (let i = 0; i < codes.length; i += every) {
+    const [x, y] = [xy[2 * i], xy[2 * i + 1]];
+    if (!(x >= minX && x <= maxX && y >= minY && y <= maxY)) continue;
+    const isStrong = lit !== null ? codes[i] === lit : hasChosen && isChosen[i] === 1;
+    keys[i] = 1 + placeOf[codes[i]] + (isStrong ? 256 : 0);
+    starts[keys[i] + 1]++;
+  }
+  for (let key = 1; key < 513; key++) starts[key + 1] += starts[key];
+  const [numbers, nWeak] = [new Uint32Array(starts[513]), starts[257]];
+  for (let i = 0; i < codes.length; i += every) if (keys[i]) numbers[starts[keys[i]]++] = i;
+  return { numbers, nWeak };
 }
 
 function paintBlocks(context, frame, parts, { xy, colors: { codes } }, size) {
   const raster = new Raster(context, frame);
+  const { pixels, width, height, scale } = raster;
   parts.forEach(([numbers, palette], part) => {
-    const [pixels, side] = [palette.map((rgb) => pixel(rgb)), Math.round(size * raster.ratio) + part];
-    for (const i of numbers) raster.block(raster.x(xy[2 * i]), raster.y(xy[2 * i + 1]), side, pixels[codes[i]]);
+    const [colors, side] = [palette.map((rgb) => pixel(rgb)), Math.round(size * raster.ratio) + part];
+    for (let at = 0; at < numbers.length; at++) {
+      const i = numbers[at];
+      const left = Math.round((xy[2 * i] - raster.left) * scale - side / 2);
+      const top = Math.round((xy[2 * i + 1] - raster.top) * scale - side / 2);
+      if (left < 0 || top < 0 || left + side > width || top + side > height) continue; // out of sight, but for a pixel
+      const color = colors[codes[i]];
+      for (let row = top * width + left; row < (top + side) * width; row += width) for (let place = row; place < row + side; place++) pixels[place] = color;
+    }
   });
   raster.show();
 }
 
-function paintRound(context, frame, numbers, palette, dots, theme, size) {
-  const ratio = frame.pixelRatio;
-  const pictures = palette.map((rgb) => sprite(rgb, theme.background, size, ratio));
-  const scale = 1 / frame.resolution;
-  const side = pictures[0].width / ratio;
+function paintRound(context, frame, numbers, xy, side, pictureOf) {
   for (const i of numbers) {
-    const picture = pictures[dots.colors.codes[i]];
-    context.drawImage(picture, (dots.xy[2 * i] - frame.box[0]) * scale - side / 2, (dots.xy[2 * i + 1] - frame.box[1]) * scale - side / 2, side, side);
+    const [x, y] = [(xy[2 * i] - frame.box[0]) / frame.resolution, (xy[2 * i + 1] - frame.box[1]) / frame.resolution];
+    context.drawImage(pictureOf(i), x - side / 2, y - side / 2, side, side);
   }
-}
-
-// The mean color of the dots in a cell, the stronger the more there are.
-function paintHeat(raster, numbers, palette, { xy, colors }, theme) {
-  const side = CELL_PX * raster.ratio;
-  const columns = Math.ceil(raster.width / side);
-  const counts = new Uint32Array(columns * Math.ceil(raster.height / side));
-  const sums = new Float32Array(3 * counts.length);
-  for (const i of numbers) {
-    const [x, y] = [raster.x(xy[2 * i]), raster.y(xy[2 * i + 1])];
-    if (x < 0 || y < 0 || x >= raster.width || y >= raster.height) continue;
-    const at = Math.floor(x / side) + columns * Math.floor(y / side);
-    const rgb = palette[colors.codes[i]];
-    counts[at]++;
-    for (let band = 0; band < 3; band++) sums[3 * at + band] += rgb[band];
-  }
-  const most = Math.log1p(counts.reduce((a, b) => Math.max(a, b), 1));
-  counts.forEach((n, at) => {
-    if (!n) return;
-    const share = LIGHTEST + (1 - LIGHTEST) * (Math.log1p(n) / most);
-    const rgb = [0, 1, 2].map((band) => Math.round(theme.background[band] + share * (sums[3 * at + band] / n - theme.background[band])));
-    raster.block((at % columns) * side + side / 2, Math.floor(at / columns) * side + side / 2, side, pixel(rgb));
-  });
 }
 
 function sprite(rgb, rim, size, ratio) {
   return once(`sprite ${rgb} ${rim} ${size.toFixed(1)} ${ratio}`, () => roundDot(size + 2, size / 2, ratio, `rgb(${rgb})`, (context) => strokes(context, [`rgba(${rim},0.8)`, 0.8])));
 }
 
-/** What changes with the pointer: the dots of the building under it, and of the one that was clicked. */
-export function paintMarks(canvas, frame, xy, marks) {
+/** Draw how dense the dots are, once for all views: a small picture that the page makes larger. @returns [minX, minY, maxX, maxY] of what it shows */
+export function paintDensity(canvas, xy, [minX, minY, maxX, maxY], rgb) {
+  const side = (1 + 2 * REACH) * (Math.max(maxX - minX, maxY - minY) || 1);
+  const [left, top] = [(minX + maxX - side) / 2, (minY + maxY - side) / 2];
+  let counts = new Float32Array(CELLS * CELLS);
+  for (let k = 0; k < xy.length; k += 2) if (xy[k] === xy[k]) counts[Math.floor(((xy[k] - left) / side) * CELLS) + CELLS * Math.floor(((xy[k + 1] - top) / side) * CELLS)]++;
+  for (let pass = 0; pass < PASSES; pass++) for (const step of [1, CELLS]) counts = blurred(counts, step);
+  const most = counts.reduce((a, b) => Math.max(a, b), 0);
+  canvas.width = canvas.height = CELLS;
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(CELLS, CELLS);
+  new Uint32Array(image.data.buffer).set(Uint32Array.from(counts, (n) => n && pixel(rgb, ALPHA * Math.max(0, Math.ceil(LEVELS * Math.sqrt(n / most) - 0.3)))));
+  context.putImageData(image, 0, 0);
+  return [left, top, left + side, top + side];
+}
+
+// The mean of each cell and those up to BLUR before and after it, in one direction.
+function blurred(counts, step) {
+  return counts.map((_, at) => {
+    let sum = 0;
+    for (let k = -BLUR; k <= BLUR; k++) sum += counts[at + k * step] ?? 0;
+    return sum;
+  });
+}
+
+/** What changes with the pointer, and the outline of a group: rings of [x, y]. @param marks [{i, color}] */
+export function paintMarks(canvas, frame, xy, marks, rings, theme) {
   const context = clearCanvas(canvas, frame);
+  const at = ([x, y]) => [(x - frame.box[0]) / frame.resolution, (y - frame.box[1]) / frame.resolution];
+  context.beginPath();
+  for (const ring of rings) ring.forEach((point, k) => context[k ? "lineTo" : "moveTo"](...at(point))), context.closePath();
+  strokes(context, [`rgba(${theme.background},0.85)`, 4], [`rgb(${theme.ink})`, 1.6, [6, 3]]);
   for (const { i, color } of marks) {
-    const [x, y] = [(xy[2 * i] - frame.box[0]) / frame.resolution, (xy[2 * i + 1] - frame.box[1]) / frame.resolution];
-    if (!(x > -10 && y > -10 && x < frame.width + 10 && y < frame.height + 10)) continue;
     context.beginPath();
-    context.arc(x, y, 7, 0, 2 * Math.PI);
+    context.arc(...at([xy[2 * i], xy[2 * i + 1]]), 7, 0, 2 * Math.PI);
     strokes(context, ["rgba(0,0,0,0.75)", 5], [color, 2.4]);
   }
 }

@@ -51,6 +51,7 @@ export class Store {
     this.chosen = []; // numbers that are selected together, ascending
     this.isChosen = new Uint8Array(0);
     this.picks = false; // a click selects, also where labels are taken
+    this.asked = null; // {v, title, places, notes: Map of number to a reason, isAnswered(i)} of a question that fills the wall
     this.hovered = -1;
     this.only = null; // numbers of the buildings that may be seen and answered while random checks are; null for all
     this.threshold = null;

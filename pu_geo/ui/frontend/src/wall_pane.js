@@ -1,7 +1,7 @@
 // The chip wall: every building as a small picture, pre above post; only what is in view exists.
 
 import { NOT_DAMAGED, scoreStep, stepColor } from "./colors.js";
-import { chipLabel, describe, markHere } from "./describe.js";
+import { chipLabel, markHere } from "./describe.js";
 import { h, icon, isSelecting, isShown, offer, onceAFrame, remember, remembered } from "./dom.js";
 import { colorOf } from "./grades.js";
 import { TEXTS } from "./texts.js";
@@ -9,12 +9,13 @@ import { arrange, distancesFrom, usableFilters, usableOrders } from "./wall_orde
 
 const { wall: words } = TEXTS;
 const GAP = 6;
+const [LINE_PX, LETTER_PX, MOST_LINES] = [13, 5.6, 6]; // of the notes below chips, which say why they are asked for
 const SIZES = { S: 64, M: 96, L: 148 };
 
 export class WallPane {
   /** @param actions {label(i, code | "toggle"), many(numbers, adds), select(i), locate(i)} */
-  constructor(store, pictures, actions) {
-    Object.assign(this, { store, pictures, actions, drawSoon: onceAFrame(() => this.#draw()) });
+  constructor(store, pictures, preview, actions) {
+    Object.assign(this, { store, pictures, preview, actions, drawSoon: onceAFrame(() => this.#draw()) });
     this.like = null; // {i, distances} of the chip that others are compared with
     this.order = "score";
     this.filter = "all";
@@ -25,14 +26,14 @@ export class WallPane {
     this.runway = h("div.runway", { role: "list", "aria-label": words.list });
     this.scroller = h("div.scroller", { onscroll: () => this.#later() }, this.runway);
     this.empty = h("div.empty", { hidden: true });
-    this.preview = new WallPreview(store, pictures);
     this.box = new WallBox(this.scroller, this.runway, () => store.picks, (box, adds) => actions.many(this.#within(box), adds));
     this.orderSelect = h("select", { title: words.orderHint, "aria-label": words.order, onchange: () => this.#choose({ order: this.orderSelect.value }) });
     this.filterSelect = h("select", { title: words.showHint, "aria-label": words.show, onchange: () => this.#choose({ filter: this.filterSelect.value }) });
     this.slider = h("input", { type: "range", min: "0", max: "2", step: "1", title: words.size, "aria-label": words.size, oninput: () => this.#choose({ size: "SML"[this.slider.value] }) });
     this.count = h("span.count");
     this.renew = h("button.renew", { type: "button", hidden: true, title: words.reorderHint, onclick: () => this.#sort() }, words.reorder);
-    const tools = h("div.tools", {}, this.orderSelect, this.filterSelect, h("span.size", {}, h("small", {}, words.smallest), this.slider, h("small", {}, words.largest)), this.renew, this.count);
+    this.asks = h("div.asks", { role: "status" });
+    const tools = h("div.tools", {}, this.asks, this.orderSelect, this.filterSelect, h("span.size", {}, h("small", {}, words.smallest), this.slider, h("small", {}, words.largest)), this.renew, this.count);
     this.root = h("section.pane.wallpane", { "aria-label": words.region }, tools, h("div.stage", {}, this.scroller, this.empty));
     this.#listen();
   }
@@ -47,13 +48,13 @@ export class WallPane {
       this.over = false;
       if (!this.renew.hidden) this.#sort();
     });
-    for (const event of ["labels", "grades"]) store.on(event, () => this.#later());
+    for (const event of ["labels", "grades", "reviewed"]) store.on(event, () => this.#later());
     store.on("scale", () => this.#showTools());
     for (const event of ["layer", "named"]) store.on(event, () => this.#later(true));
     store.on("blind", () => this.#sortWhenSafe()); // a place in the order tells of the score
     store.on("conflicts", () => (this.filter === "conflicts" ? this.#sortWhenSafe() : this.#showTools()));
     store.on("imageQuality", () => this.#sortWhenSafe());
-    store.on("chosen", () => this.#showChosen());
+    for (const event of ["chosen", "asked"]) store.on(event, () => this.#showChosen());
     store.on("selected", () => this.#follow(!this.clicking));
     for (const event of ["hovered", "others"]) store.on(event, () => this.#later());
     const on = (name, act) => this.runway.addEventListener(name, (event) => {
@@ -98,6 +99,11 @@ export class WallPane {
       this.#sort();
     }
     this.#showTools();
+  }
+
+  /** Whether a question fills the wall: what it asks for, in its order. What is selected comes before it. */
+  get isAsked() {
+    return this.store.asked !== null && !this.store.chosen.length;
   }
 
   /** Chip k shows building k. */
@@ -166,7 +172,7 @@ export class WallPane {
     this.isStale = this.root.hidden; // sorted once somebody looks: scores change with each answer in the queue
     if (this.isStale) return;
     const follows = keeps && !this.over && store.selected >= 0 && this.isInView(store.selected); // wherever it goes now
-    this.items = arrange(store, this.chips, { order: this.effectiveOrder, filter: this.effectiveFilter, like: this.like });
+    this.items = this.isAsked ? store.asked.places.filter((i) => i < this.chips) : arrange(store, this.chips, { order: this.effectiveOrder, filter: this.effectiveFilter, like: this.like });
     this.placeOf = new Map(this.items.map((i, place) => [i, place]));
     this.cursor = this.placeOf.get(store.selected) ?? -1;
     this.renew.hidden = true;
@@ -179,11 +185,12 @@ export class WallPane {
     if (!this.store.picks) return;
     this.#sort(false);
     this.scroller.scrollTop = 0;
+    if (this.isAsked) this.#follow(true);
   }
 
   /** Numbers of the buildings whose chips a box of the runway touches. */
   #within([left, top, right, bottom]) {
-    const [wide, high] = [this.cellWidth + GAP, this.cellHeight + GAP];
+    const [wide, high] = [this.cellWidth + GAP, this.row];
     return this.items.filter((_, place) => {
       const [x, y] = [GAP + (place % this.columns) * wide, GAP + Math.floor(place / this.columns) * high];
       return x <= right && y <= bottom && x + this.cellWidth >= left && y + this.cellHeight >= top;
@@ -200,7 +207,11 @@ export class WallPane {
     this.columns = Math.max(1, Math.round(width / (SIZES[this.size] + GAP)));
     this.cellWidth = Math.floor(width / this.columns) - GAP;
     this.cellHeight = this.cellWidth * this.pictures.parts.length;
-    this.runway.style.height = `${Math.ceil(this.items.length / this.columns) * (this.cellHeight + GAP) + GAP}px`;
+    const longest = this.isAsked ? Math.max(0, ...this.items.map((i) => this.store.asked.notes.get(i).length)) : 0;
+    this.noteHeight = longest && 4 + LINE_PX * Math.min(MOST_LINES, Math.ceil((longest * LETTER_PX) / this.cellWidth));
+    this.row = this.cellHeight + GAP + this.noteHeight;
+    this.runway.style.height = `${Math.ceil(this.items.length / this.columns) * this.row + GAP}px`;
+    this.root.classList.toggle("asked", this.isAsked);
     this.runway.dataset.size = this.size;
     for (const [place, cell] of this.cells) this.#remove(place, cell);
   }
@@ -210,7 +221,7 @@ export class WallPane {
     if (this.isStale) this.#sort();
     if (this.relayout || this.columns === undefined) this.#layout();
     this.relayout = false;
-    const row = this.cellHeight + GAP;
+    const { row } = this;
     const first = Math.max(0, Math.floor(this.scroller.scrollTop / row) - 1) * this.columns;
     const last = Math.min(this.items.length, (Math.ceil((this.scroller.scrollTop + this.scroller.clientHeight) / row) + 1) * this.columns);
     for (const [place, cell] of this.cells) {
@@ -224,6 +235,7 @@ export class WallPane {
     const total = this.chips;
     const shown = this.items.length;
     this.count.textContent = words.count(shown, total);
+    if (this.isAsked) this.asks.replaceChildren(h("b", {}, this.store.asked.title), h("span.soft", {}, words.answered(this.items.filter(this.store.asked.isAnswered).length, shown)));
     this.empty.hidden = shown > 0;
     this.empty.textContent = total ? words.noMatch : words.noChips;
   }
@@ -233,10 +245,11 @@ export class WallPane {
     const [column, row] = [place % this.columns, Math.floor(place / this.columns)];
     // The face is what Tab and arrows reach; what the small buttons do, keys do as well.
     const face = h("div.face", { role: "button", tabindex: "-1", "data-view-keys": "yes", onfocus: () => this.#focused(i) }, this.pictures.make(i, this.cellWidth));
-    const cell = h("div.chip", { role: "listitem", "data-building": i, style: `width:${this.cellWidth}px;height:${this.cellHeight}px;transform:translate(${GAP + column * (this.cellWidth + GAP)}px,${GAP + row * (this.cellHeight + GAP)}px)` },
+    const cell = h("div.chip", { role: "listitem", "data-building": i, style: `width:${this.cellWidth}px;height:${this.cellHeight}px;transform:translate(${GAP + column * (this.cellWidth + GAP)}px,${GAP + row * this.row}px)` },
       face, h("span.badge", { "aria-hidden": "true" }), h("span.here"), h("span.graded", { "aria-hidden": "true" }),
       h("button.locate", { type: "button", title: words.locate, "aria-label": words.locate, tabindex: "-1" }, icon("target")),
       h("button.locate.alike", { type: "button", title: words.alike, "aria-label": words.alike, tabindex: "-1" }, icon("alike")));
+    if (this.isAsked) cell.append(h("small.reason", { style: `height:${this.noteHeight}px` }, this.store.asked.notes.get(i)));
     cell.dataset.parts = this.pictures.parts.length;
     this.runway.append(cell);
     this.cells.set(place, cell);
@@ -254,6 +267,7 @@ export class WallPane {
     tag.dataset.pattern = store.scale.pattern(number);
     cell.classList.toggle("obscured", store.isHidden(i));
     cell.classList.toggle("selected", i === store.selected);
+    cell.classList.toggle("done", this.isAsked && store.asked.isAnswered(i));
     cell.classList.toggle("hovered", i === store.hovered);
     markHere(cell.querySelector(".here"), store.othersAt(i));
     const badge = cell.children[1];
@@ -304,10 +318,10 @@ export class WallPane {
     this.cursor = this.placeOf?.get(this.store.selected) ?? this.cursor;
     const place = this.placeOf?.get(this.store.selected);
     if (scroll && place !== undefined && this.columns) {
-      const top = GAP + Math.floor(place / this.columns) * (this.cellHeight + GAP);
+      const top = GAP + Math.floor(place / this.columns) * this.row;
       const { scrollTop, clientHeight } = this.scroller;
       if (top < scrollTop) this.scroller.scrollTop = top - GAP;
-      else if (top + this.cellHeight > scrollTop + clientHeight) this.scroller.scrollTop = top + this.cellHeight + GAP - clientHeight;
+      else if (top + this.row - GAP > scrollTop + clientHeight) this.scroller.scrollTop = top + this.row - clientHeight;
     }
     this.#later();
   }
@@ -316,7 +330,8 @@ export class WallPane {
 
   #hover(i, event) {
     this.store.set("hovered", i);
-    this.preview.soon(i, event.target.closest(".chip"), this.root);
+    const [wall, cell] = [this.root, event.target.closest(".chip")].map((each) => each.getBoundingClientRect());
+    this.preview.soon(i, [wall.left, cell.top, wall.right, cell.bottom]); // beside the wall: chips stay free
   }
 
   #leave() {
@@ -396,56 +411,5 @@ class WallBox {
   #end() {
     this.from = null;
     this.root.hidden = true;
-  }
-}
-
-// A chip, larger, for as long as the pointer rests on it.
-const DELAY_MS = 300;
-const LARGEST_PX = 220;
-const ROOM = 0.37; // of the view's width
-const MARGIN = 4;
-
-class WallPreview {
-  constructor(store, pictures) {
-    Object.assign(this, { store, pictures });
-    this.root = h("div.preview", { hidden: true });
-    this.facts = h("div.facts");
-    store.on("details", () => this.#fill());
-    for (const event of ["scores", "labels", "selected", "blind", "imageQuality", "shifts"]) store.on(event, () => this.#fill());
-  }
-
-  /** Show building i beside its cell, in a moment. */
-  soon(i, cell, pane) {
-    this.hide();
-    this.timer = setTimeout(() => cell.isConnected && this.#show(i, cell, pane), DELAY_MS);
-  }
-
-  hide() {
-    clearTimeout(this.timer);
-    this.root.hidden = true;
-  }
-
-  #fill() {
-    if (!this.root.hidden) this.facts.replaceChildren(...describe(this.store, this.i));
-  }
-
-  #show(i, cell, pane) {
-    this.i = i;
-    const { parts } = this.pictures;
-    const width = Math.min(LARGEST_PX, Math.floor((Math.max(pane.clientWidth, pane.offsetParent?.clientWidth * ROOM) - 40) / parts.length));
-    const figures = parts.map((part) => h("figure", {}, this.pictures.make(i, width, part), h("figcaption", {}, TEXTS.part(part))));
-    this.root.replaceChildren(h("div.pair", {}, ...figures), this.facts);
-    this.root.hidden = false;
-    this.#fill();
-    // Beside the wall, over the map: chips stay free. Where the wall has all the room, below or above the chip.
-    const [box, wall, own] = [this.root.parentElement, pane, cell].map((each) => each.getBoundingClientRect());
-    const [wide, high] = [this.root.offsetWidth, this.root.offsetHeight];
-    const beside = wall.left - box.left - wide - 2 * MARGIN;
-    const isBeside = beside > 0;
-    const below = own.bottom - box.top + 6;
-    const top = isBeside ? own.top - box.top + own.height / 2 - high / 2 : below + high < box.height ? below : own.top - box.top - high - 6;
-    const left = isBeside ? beside : own.left - box.left + own.width / 2 - wide / 2;
-    this.root.style.left = `${Math.max(MARGIN, Math.min(box.width - wide - MARGIN, left))}px`;
-    this.root.style.top = `${Math.max(MARGIN, Math.min(box.height - high - MARGIN, top))}px`;
   }
 }
