@@ -10,14 +10,16 @@ is in it.
 
 from __future__ import annotations
 
+import base64
 import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from itertools import cycle
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +29,8 @@ from pu_geo.answers import labeling
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.assessment.auditing import AuditView, HowMany
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
-from pu_geo.explore import clusters, discovering, neighbors, outliers
-from pu_geo.explore.actions import Cluster, Discover, FindOutliers, Umap
+from pu_geo.explore import coloring, discovering, groups, looks, questions
+from pu_geo.explore.actions import Discover, Look
 from pu_geo.files import make_folder, remove_path
 from pu_geo.jobs import JobView, actions, foreground
 from pu_geo.jobs.actions import Action, Files, PathOrText, RunName, absolute, absolutes, kind_of, run_name
@@ -40,7 +42,7 @@ from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS
 from pu_geo.records import Label, Layer, RunFacts, Scene, View
 from pu_geo.runs import comparing, feature_comparison, models, training
 from pu_geo.runs.actions import ApplyModel, CompareFeatures, Rank, Train
-from pu_geo.scenes import features, preparation, sites
+from pu_geo.scenes import features, pictures, preparation, sites
 from pu_geo.scenes.actions import (
     AddAoi,
     AddFeatures,
@@ -66,6 +68,7 @@ from pu_geo.wording import listed
 if TYPE_CHECKING:
     import geopandas
     import pandas
+    import plotly
 
 CHOSEN = "chosen"
 DETAILS = ("reason", "damage_types", "absent_types", "comment", "grade")
@@ -91,6 +94,23 @@ class Run:
     def run_id(self) -> str:
         """The id under which every method takes it as `run`."""
         return self.facts.run_id
+
+
+@dataclass(frozen=True, eq=False)
+class EmbeddingMap:
+    """The picture of all buildings that the Explore page shows.
+
+    Attributes:
+        figure: of Plotly: a dot a building, clicks ringed, density shaded, and what there is of each region.
+        words: what may be read from how near clicks are to each other.
+    """
+
+    figure: plotly.graph_objects.Figure
+    words: str
+
+    def show(self) -> None:
+        """Draw it, in a notebook or in a browser."""
+        self.figure.show()
 
 
 Given = ParamSpec("Given")
@@ -560,43 +580,59 @@ class Project:
     # Explore
 
     def similar(
-        self, building_ids: str | Sequence[str], *, count: int = 20, unlabeled: bool = False, run: RunName = CHOSEN
-    ) -> list[neighbors.Alike]:
-        """Return the buildings that a run's model finds most like some others.
+        self, building_ids: str | Sequence[str] = (), *, count: int = questions.MOST_ALIKE, run: RunName = ""
+    ) -> questions.Asked:
+        """Return where else it looks like some buildings: those that nobody answered, by look and score together.
 
         Args:
-            unlabeled: leave out what carries a label.
+            building_ids: all that are damaged if there are none.
+            run: whose scores count; those of the live ranking if "".
         """
-        return neighbors.like(self._layout, run_name(run), _ids(building_ids), count=count, only_unlabeled=unlabeled)
+        self._drawn()
+        return questions.elsewhere(self._layout, _ids(building_ids), run=run_name(run), count=count)
 
-    def label_errors(self, run: RunName = CHOSEN, *, search: bool = False) -> list[outliers.Suspect]:
-        """Return what is odd: labels that may be wrong, buildings that are there twice, chips unlike any other.
+    def label_errors(self, *, count: int = questions.MOST_DOUBTED) -> questions.Asked:
+        """Return which answers may be wrong, the most doubtful first."""
+        self._drawn()
+        return questions.wrong(self._layout, count=count)
+
+    look = _step(Look, lambda self, result: looks.plane_of(self._layout, str(result["source"])))
+
+    def clusters(self, run: RunName = "") -> groups.Grouping:
+        """Return small groups of buildings that look alike, those first in which a larger share was called damaged.
 
         Args:
-            search: look through all chips again.
+            run: whose embeddings are grouped; "" for how the buildings look.
         """
-        run_id = self._facts(run).run_id
-        if search or not outliers.is_searched(self._layout, run_id):
-            self._run(FindOutliers(run=run_id))
-        return outliers.queue(self._layout, run_id)
+        source = self._drawn(run)
+        return groups.grouping(self._layout, source, looks.run_of(self._layout, source))
 
-    umap = _step(Umap, lambda self, result: np.asarray(runs.array(self._layout, result["run_id"], "umap"), np.float32))
-
-    def cluster(self, run: RunName = CHOSEN, *, k: int = 0, kind: clusters.Kind = "many") -> clusters.Inspected:
-        """Cluster a run's embeddings: two means that start at the positives, and many small clusters.
+    def embedding_map(self, run_or_look: RunName = looks.LOOK, color: str = "place") -> EmbeddingMap:
+        """Return the picture that the Explore page shows, as a Plotly figure; it is drawn first where it is not there yet.
 
         Args:
-            k: number of small clusters; 0 for one a 30 buildings.
-            kind: which of the two is returned, "two" or "many"; its `part` is the cluster of each building.
+            run_or_look: "look" for how buildings look, or a run, whose embeddings are shown.
+            color: what dots are colored by: "place" (in the ranking), "label", "cluster", "grade", "type", "groups", "site",
+                "disagreement", "size", "area:LAYER" or "attribute:NAME".
+
+        Example:
+            >>> project.embedding_map().show()
         """
-        if kind not in get_args(clusters.Kind):
+        source = self._drawn(run_or_look)
+        found = coloring.coloring(self._layout, source, color)
+        if found is None:
             raise PuGeoError(
-                f"The kind of clusters is {kind!r}; these are possible: {', '.join(get_args(clusters.Kind))}.",
+                f"Dots cannot be colored by {color!r}; possible: {listed([*coloring.choices(self._layout)])}.",
                 "Name one of them.",
             )
-        run_id = self._facts(run).run_id
-        self._run(Cluster(k, run=run_id))
-        return clusters.inspect(self._layout, run_id, kind)
+        return EmbeddingMap(_figure(self._layout, source, found), looks.words_of(self._layout, source))
+
+    def _drawn(self, run: RunName = "") -> str:
+        """Return the source of pictures that a run is, or the look, once its picture is there."""
+        source = looks.LOOK if run in ("", looks.LOOK) else self._facts(run).run_id
+        if not looks.is_drawn(self._layout, source):
+            self._run(Look(run="" if source == looks.LOOK else source))
+        return source
 
     discover = _step(Discover, lambda self, result: discovering.proposal(self._layout, str(result["discovery"])))
 
@@ -806,6 +842,86 @@ def _where_else(path: PathOrText) -> str:
         return f"`Project.create({str(path)!r})` makes a new one, `Project.sample()` opens the sample event."
     is_there = found == Path(path).expanduser().resolve()
     return "" if is_there else f"`Project.open({str(found)!r})` opens the project there."
+
+
+_GRAY, _INK = "#c9ccd1", "#1c1c1c"
+_STEPS = (_GRAY, "#fdae6b", "#e6452c", "#7f0000")
+_ANSWERS = {
+    "cleared": ("not reviewed", _GRAY), "positive": ("damaged", "#D55E00"), "not_damaged": ("not damaged", "#0072B2"),
+    "not_assessable": ("not assessable", "#009E73"),
+}  # fmt: skip
+
+
+def _figure(layout: Layout, source: str, color: coloring.Coloring) -> plotly.graph_objects.Figure:
+    """Draw the picture of a source: shaded by density, a dot a building, clicks ringed, a thumbnail for each region."""
+    from plotly import graph_objects as go
+    from plotly.colors import qualitative
+
+    with store.connect(layout) as db:
+        ids, answers = np.array(contents.building_ids(db)), labels.current_labels(db)
+    given = np.array([answers.get(each, "cleared") for each in ids])
+    xy = np.frombuffer(looks.positions_for_browser(layout, source) or b"", "<f4").reshape(-1, 2)
+    values, names = color.values, color.names
+    shades: Iterable[str] = _STEPS if color.steps else ()
+    if color.kind == "labels":
+        names, shades = zip(*_ANSWERS.values(), strict=True)
+        values = np.array([list(_ANSWERS).index(each) for each in given.tolist()], np.float32)
+    assert values is not None
+
+    def dots(mask: NDArray[np.bool_], name: str, **marker: object) -> go.Scattergl:
+        x, y = xy[mask].T
+        name = f"{name} ({int(mask.sum()):,})"
+        marker = {"size": 5, **marker}
+        return go.Scattergl(x=x, y=y, text=ids[mask], hoverinfo="text+name", mode="markers", name=name, marker=marker)
+
+    shading = {"colorscale": ["white", "#dbe3ee"], "showscale": False, "contours": {"showlines": False}}
+    figure = go.Figure(go.Histogram2dContour(x=xy[:, 0], y=xy[:, 1], hoverinfo="skip", **shading))
+    has_value = np.isfinite(values)
+    if color.kind == "numbers":
+        bar = {"title": color.title, "tickvals": [color.low, color.high], "ticktext": color.ends}
+        ramp = {"cmin": color.low, "cmax": color.high, "colorscale": "Cividis", "colorbar": bar}
+        figure.add_trace(dots(has_value, color.title, color=values[has_value], **ramp))
+    shades = shades or [
+        _GRAY if name == coloring.OTHER else shade for name, shade in zip(names, cycle(qualitative.Dark24), strict=False)
+    ]
+    for code, (name, shade) in enumerate(zip(names, shades, strict=True)):
+        figure.add_trace(dots(values == code, name, color=shade))
+    if not has_value.all():
+        figure.add_trace(dots(~has_value, "no value", color="#e6e6e6"))
+    figure.add_trace(dots(given == "positive", "marked damaged", size=10, symbol="circle-open", color=_INK))
+    _draw_regions(figure, layout, source, xy, ids)
+    bare = {"visible": False}
+    figure.update_layout(
+        title=f"{looks.sources(layout)[source]}: {color.title}", template="plotly_white", height=700, xaxis=bare,
+        yaxis={**bare, "scaleanchor": "x"}, showlegend=color.kind != "numbers",
+    )  # fmt: skip
+    return figure
+
+
+def _draw_regions(
+    figure: plotly.graph_objects.Figure, layout: Layout, source: str, xy: NDArray[np.float32], ids: NDArray[np.str_]
+) -> None:
+    """Draw what stands for each region, pre beside post, and its words, at the left and the right with a line to it."""
+    import cv2
+
+    found = sorted(looks.regions_of(layout, source), key=lambda one: one.x)
+    images = pictures.of_chips(layout, looks.chip_set_of(layout, source), [ids[one.place] for one in found])
+    (left, low), (right, high) = np.nanmin(xy, axis=0).tolist(), np.nanmax(xy, axis=0).tolist()
+    side, half = max(right - left, high - low), len(found) // 2
+    for edge, those in ((left - 0.25 * side, range(half)), (right + 0.25 * side, range(half, len(found)))):
+        for row, at in enumerate(sorted(those, key=lambda at: found[at].y)):
+            one, y = found[at], low + (high - low) * (row + 0.5) / len(those)
+            height, width = images[at].shape[:2]
+            dates = np.hstack(np.split(images[at], 2)) if height > width else images[at]
+            png = base64.b64encode(cv2.imencode(".png", dates[..., ::-1])[1].tobytes()).decode()
+            figure.add_annotation(
+                x=one.x, y=one.y, ax=edge, ay=y, axref="x", ayref="y", text=one.words, font={"size": 11, "color": _INK},
+                arrowhead=0, arrowwidth=0.7, arrowcolor=_INK,
+            )  # fmt: skip
+            figure.add_layout_image(
+                source=f"data:image/png;base64,{png}", xref="x", yref="y", x=edge, y=y + 0.03 * side,
+                sizex=0.24 * side, sizey=0.12 * side, xanchor="center", yanchor="bottom",
+            )  # fmt: skip
 
 
 def _ids(building_ids: str | Sequence[str]) -> list[str]:

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 from model_parts import with_chips
 from numpy.typing import NDArray
-from small_parts import add_chips, add_run, click, small_project
+from small_parts import add_chips, add_run, click, job_of, small_project
 
-from pu_geo.store.layout import Layout
+from pu_geo.explore.look_job import look
+from pu_geo.store.layout import Layout, write_array
 
 RUN, N, N_GROUPS, DIM = "ranker-1", 80, 4, 12
 
@@ -35,6 +36,15 @@ def explored_project(folder: Path, *, n_positive: int = 8) -> Layout:
     facts = {"n_positive": n_positive, "n_unlabeled": N - n_positive, "at_event": n_positive}
     scores, at = np.linspace(1, 0, N), "2026-01-01T00:00:00.000Z"
     add_run(layout, RUN, scores=scores, arrays=arrays, preset="instant", created_at=at, **facts)
+    return layout
+
+
+def looked(layout: Layout, rows: NDArray[np.float32] | None = None) -> Layout:
+    """Give a project the look of its chips and their clusters, as the job leaves them; its rows are those of the run, if None."""
+    rows = embeddings() if rows is None else rows
+    write_array(layout.look("set", "rcf"), rows)
+    write_array(layout.look_plane("set", "rcf"), rows[:, :2])
+    look(job_of(layout, "look"), chip_set="set", feature_set="rcf")
     return layout
 
 

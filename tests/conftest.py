@@ -133,6 +133,13 @@ def sample(prepared_sample: Path, tmp_path: Path) -> Layout:
     return Layout(Path(shutil.copytree(prepared_sample, tmp_path / "joplin.pugeo")))
 
 
+@pytest.fixture(autouse=True)
+def _no_look_by_itself(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Explore starts no worker when it is opened; `test_looks` asks that of it."""
+    if request.path.name != "test_looks.py":
+        monkeypatch.setattr("pu_geo.explore.looks.start", lambda layout, source="look": None)
+
+
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, Any]]]:
     """The jobs that a page starts, task and arguments; none of them runs."""

@@ -27,6 +27,7 @@ from typed_parts import TYPED, TYPES, name_types, typed_project
 import pu_geo
 from pu_geo import Project, api, jobs
 from pu_geo.errors import JobCancelled, JobError, JobPaused, ProjectError, PuGeoError
+from pu_geo.explore import looks
 from pu_geo.geo.export import layers
 from pu_geo.jobs import tasks
 from pu_geo.maps.damage_map_job import build_damage_map
@@ -181,10 +182,13 @@ def test_runs_come_with_their_arrays(town_project: Project) -> None:
     assert project.evaluate("damage", ["destroyed", "major-damage"])["n"] > 20
     assert project.compare(trained.run_id, ranked.run_id).sides[0].facts.run_id == trained.run_id
     first = project.building_ids()[0]
-    assert len(project.similar(first, count=3)) == 3
-    assert project.umap(n_neighbors=5).shape == (len(trained.scores), 2)
-    found = project.cluster(k=3)
-    assert found.part.shape == trained.scores.shape
+    assert len(project.similar(first, count=3).ids) == 3
+    assert project.look(run=trained).shape == (len(trained.scores), 2)
+    shown = project.embedding_map(trained, "size")
+    assert (len(shown.figure.layout.images), shown.words) == (len(shown.figure.layout.annotations), looks.OF_TRAINING)
+    with pytest.raises(PuGeoError, match="cannot be colored by 'hue'; possible: place"):
+        project.embedding_map(trained, "hue")
+    assert sum(len(one.building_ids) for one in project.clusters(trained).groups[:-2]) == len(trained.scores)
     assert project.begin_audit(27).check.sample.n_drawn == project.audit().check.sample.n_drawn == 27
     for name in ("pucl", "PUCL"):  # an estimator's name, too
         with pytest.raises(PuGeoError, match="needs at least"):
@@ -461,7 +465,6 @@ def test_arguments_that_are_none_are_refused_by_name(town_project: Project, tmp_
     with_one = (project.damage_map, project.choose, project.publish, of_scores, export)
     for act, words in (
         (lambda: project.chip(64, bands="pre"), r"'pre'.*auto, pre\+post, post"),
-        (lambda: project.cluster(kind="three"), r"'three'.*two, many"),
         (lambda: project.export(tmp_path / "map"), r"no ending.*geojson, gpkg"),
         *((lambda checks=checks: project.begin_audit(checks), "checks") for checks in ("5", 0, 2.5, True)),
         *(
@@ -473,9 +476,9 @@ def test_arguments_that_are_none_are_refused_by_name(town_project: Project, tmp_
         with pytest.raises(PuGeoError, match=words):
             act()
     with pytest.raises(TypeError, match="'neighbors'"):
-        project.umap(neighbors=3)
+        project.discover(neighbors=3)
     assert project.summary() == before
-    assert "cluster" not in {job.task for job in project.jobs()}
+    assert "discover" not in {job.task for job in project.jobs()}
 
 
 def test_a_run_is_taken_wherever_its_id_is(town_project: Project, tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ OURS: dict[str, set[str]] = {
 THIRD_PARTY: dict[str, set[str]] = {
     "errors": set(), "spreadsheets": set(), "wording": set(),
     "records": {"numpy"}, "files": {"filelock"}, "free_memory": {"psutil"}, "losses": {"torch"},
-    "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap"},
+    "analysis": {"numpy", "scipy", "threadpoolctl", "sklearn", "faiss", "umap", "networkx"},
     "features": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
     "training": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "cv2"},
     "methods": {"torch", "torchvision", "timm", "numpy", "scipy", "sklearn", "safetensors", "faiss"},

@@ -81,7 +81,7 @@ def test_every_command_ends_well_or_in_words(lossy: Layout, tmp_path: Path, caps
         ["export", project, *one, "--out", tmp_path / "map.geojson"], ["publish", project, *one, "--formats", "csv"],
         ["evaluate", project, *one, "--field", "damage", "--positive", "destroyed"], ["card", project, *one, "--out", tmp_path / "card.html"],
         ["compare", project, "--runs", "ranker-0", "ranker-1"], ["audit", project, *one], ["choose", project, *one],
-        ["features", project, "--list"], ["similar", project, *one, "--building", "b1"], ["label-errors", project, *one, "--search"],
+        ["features", project, "--list"], ["similar", project, *one, "--building", "b1"], ["label-errors", project],
         ["types", project], ["model", "export", project, "ranker-1", "--out", tmp_path / "model.zip"],
         ["export-labels", project, "--out", tmp_path / "labels.csv"], ["project", "copy", project, tmp_path / "copy.pugeo"],
         ["remove", project, "chips", "set", "--dry-run"], ["remove", project, "run", "ranker-0", "--dry-run"],
@@ -96,8 +96,8 @@ def test_no_route_fails(lossy: Layout) -> None:
     token = projects.token_of(lossy)
     app = Starlette(routes=routes())
     for address in (
-        "scores/ranker-1.bin", "scores/live-1-0.bin", "similar/1.f32", "dots/ranker-1/pca.bin", "dots/ranker-1/umap.bin",
-        "dots/ranker-1/cluster.bin", "shifts.bin", "story/1.json", "outlines.bin", "tiles/post/0/0/0.jpg",
+        "scores/ranker-1.bin", "scores/live-1-0.bin", "similar/1.f32", "dots/look/plane.bin", "dots/ranker-1/plane.bin",
+        "dots/ranker-1/color.bin", "shifts.bin", "story/1.json", "outlines.bin", "tiles/post/0/0/0.jpg",
         "exports/v1.zip", "exports/v1/damage_map.csv",
     ):  # fmt: skip
         status, _, body = get(app, f"{PREFIX}/{token}/{address}")

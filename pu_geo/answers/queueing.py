@@ -16,6 +16,7 @@ from pu_geo.analysis.queue import DEFAULT_MIX as DEFAULT_MIX
 from pu_geo.analysis.queue import NEW, TOP, Item, QueueState, next_queue
 from pu_geo.analysis.queue import Mix as Mix
 from pu_geo.answers import ranking
+from pu_geo.errors import ProjectError
 from pu_geo.scenes.preparation import chip_facts
 from pu_geo.store import contents, labels, population, queues, rounds, store
 from pu_geo.store.layout import Layout
@@ -96,6 +97,26 @@ def advance(layout: Layout, analyst: str, *, done: str | None, mix: Mix = DEFAUL
         found = _next(layout, chip_set, mix)
         queues.save_queue(layout, analyst, found)
     return found
+
+
+def put_first(layout: Layout, analyst: str, building_ids: Sequence[str], why: str) -> int:
+    """Make the open ones of some buildings the analyst's next queue; return how many.
+
+    Args:
+        why: what the queue says of each.
+
+    Raises:
+        ProjectError: if all of them are answered or hidden.
+    """
+    with queues.locked(layout):
+        chip_set = store.call(layout, contents.chosen_chip_set)
+        now, wanted = standing(layout, chip_set), set(building_ids)
+        rows = [row for row, building in enumerate(now.ids) if building in wanted and not now.is_answered[row]]
+        if not rows:
+            raise ProjectError("None of these buildings is open.", "Select some that nobody has answered.", kind="queue")
+        items = [QueueItem(now.ids[row], "explore", why) for row in rows]
+        queues.save_queue(layout, analyst, StoredQueue(chip_set, items, event=store.call(layout, labels.last_event)))
+    return len(rows)
 
 
 def _renewed(layout: Layout, queue: StoredQueue, event: int) -> StoredQueue:

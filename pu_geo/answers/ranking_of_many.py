@@ -32,6 +32,7 @@ from pu_geo.analysis.two_readings import (
     drawn_anchors,
     embedded,
     middle_of,
+    plain_and_roots,
     roots_of,
     scores_of,
 )  # fmt: skip
@@ -85,10 +86,10 @@ class ManyBuildings:
         self.views, self._most_views, self._fit, self._settings = views, most_views, fit, PropagationSettings()
         n, used = views.shape[1], np.flatnonzero(is_used)
         measured = used[:: max(1, len(used) // MOST_MEASURED)]
-        self._space = Space.of(*self._plain_and_roots(measured), self._settings.whitening)
+        self._space = Space.of(*plain_and_roots(self.views, measured), self._settings.whitening)
         self._dim = min(self._settings.embedding_dim, views.shape[2])
         anchors = drawn_anchors(is_used, self._settings.n_anchors, seed=0)
-        embeddings = embedded(self._space.white(self._plain_and_roots(anchors)[1]), self._dim)
+        embeddings = embedded(self._space.white(plain_and_roots(self.views, anchors)[1]), self._dim)
         first = distinct(embeddings)
         anchors = anchors[first]
         self._graph = NeighborGraph.of(np.ascontiguousarray(embeddings[first]), self._settings.n_neighbors)
@@ -209,17 +210,9 @@ class ManyBuildings:
                 self._white_views[row] = self._space.white(roots_of(np.asarray(self.views[:most, row], np.float32)))
         return np.stack([self._white_views[row][:most] for row in rows.tolist()], axis=1)
 
-    def _plain_and_roots(self, rows: Ints | slice) -> tuple[Floats, Floats]:
-        """Read features of rows: as they were cut, and the mean square roots of all views, float32 [B, D] each."""
-        plain = np.asarray(self.views[0, rows], np.float32)
-        roots = np.zeros_like(plain)
-        for view in self.views:
-            roots += roots_of(np.asarray(view[rows], np.float32))
-        return plain, roots / np.float32(len(self.views))
-
     def _chips_at(self, rows: Ints | slice, check: Check = nothing) -> Chips:
         """Bring rows into the space and tie them to the anchors."""
-        plain, roots = self._plain_and_roots(rows)
+        plain, roots = plain_and_roots(self.views, rows)
         white = self._space.white(roots)
         return Chips(self._space.standard(plain), white, self._graph.ties(embedded(white, self._dim), check))
 

@@ -1,22 +1,20 @@
-"""Verbs of the Explore screen: similar buildings, label errors, and further kinds of damage."""
+"""Verbs of the Explore screen: the look, its two questions, and further kinds of damage."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
 from pu_geo.answers import labeling
 from pu_geo.cli.drawn import draw
-from pu_geo.cli.run import Analyst, Json, Project, RunId, Screen, in_brackets, repeated, run_job, show
+from pu_geo.cli.run import Analyst, Json, Project, Screen, repeated, run_job, show
 from pu_geo.errors import PuGeoError
-from pu_geo.explore import discovering, neighbors, outliers, umap_picture
-from pu_geo.explore.actions import Discover, FindOutliers, Umap
+from pu_geo.explore import discovering, looks, questions
+from pu_geo.explore.actions import Discover, Look
 from pu_geo.explore.discovering import Group
 from pu_geo.lifecycle import projects
-from pu_geo.store import chosen
 from pu_geo.store.layout import Layout
 from pu_geo.wording import plural
 
@@ -27,48 +25,43 @@ screen = Screen("Explore")
 def similar(
     project: Project,
     *,
-    building: Annotated[list[str], typer.Option(metavar="ID...", help="one building or several")],
-    count: Annotated[int, typer.Option(min=1, help="how many to list")] = 20,
-    unlabeled: Annotated[bool, typer.Option("--unlabeled", help="leave out buildings with a label")] = False,
-    run: RunId = "chosen",
+    building: Annotated[list[str], repeated("ID...", "one building or several; without one all that are damaged")],
+    count: Annotated[int, typer.Option(min=1, help="how many to list")] = questions.MOST_ALIKE,
+    run: Annotated[str, typer.Option(metavar="ID", help="whose scores count; without one the live ranking's")] = "",
     as_json: Json = False,
 ) -> None:
-    """List the buildings that are most like some others to a run's model."""
-    found = neighbors.like(projects.find(project), run, building, count=count, only_unlabeled=unlabeled)
-    lines = [f"{one.building_id}: cosine {one.cosine:.3f}, score {one.score:.3f}{in_brackets(one.label)}" for one in found]
-    result = {"like": building, "buildings": [asdict(one) for one in found]}
-    show(result, "\n".join(lines or ["No other building is there."]), as_json)
+    """List where else it looks like some buildings: those that nobody answered, by look and score together."""
+    layout = _with_look(project, as_json)
+    _show_asked(questions.elsewhere(layout, building, run=run, count=count), as_json)
 
 
 @screen.verb("label-errors", "joplin.pugeo --json")
 def label_errors(
     project: Project,
     *,
-    run: RunId = "chosen",
-    search: Annotated[bool, typer.Option("--search", help="look through all chips again")] = False,
-    reviewed: Annotated[bool, typer.Option("--reviewed", help="also what somebody reviewed on the Explore page")] = False,
+    count: Annotated[int, typer.Option(min=1, help="how many to list")] = questions.MOST_DOUBTED,
     as_json: Json = False,
 ) -> None:
-    """List possible label errors, duplicate buildings, and chips unlike all others."""
+    """List the answers that may be wrong, the most doubtful first."""
+    _show_asked(questions.wrong(_with_look(project, as_json), count=count), as_json)
+
+
+def _with_look(project: str, as_json: bool) -> Layout:
     layout = projects.find(project)
-    run_id = chosen.run(layout, run).run_id
-    if search or not outliers.is_searched(layout, run_id):
-        run_job(layout, FindOutliers(run=run_id), as_json)
-    found = outliers.queue(layout, run_id, again=reviewed)
-    rows = [
-        {"why": one.why, "building_ids": list(one.building_ids), "words": one.words, "doubt": round(one.doubt, 4)}
-        for one in found
-    ]
-    lines = [f"{one.why}: {' and '.join(one.building_ids)}. {one.words}" for one in found]
-    show({"run_id": run_id, "suspects": rows}, "\n".join(lines or ["Nothing is left to look at."]), as_json)
+    if looks.feature_set_of(layout) and not looks.is_drawn(layout, looks.LOOK):
+        run_job(layout, Look(), as_json)
+    return layout
 
 
-@draw(screen, "umap", Umap, "joplin.pugeo", "joplin.pugeo --n-neighbors 50 --metric cosine --densmap")
-def _umap_words(layout: Layout, result: Mapping[str, Any]) -> str:
-    words = f"{result['n']} buildings. {result['words']}"
-    made = umap_picture.picture(layout, str(result["run_id"]))
-    warning = umap_picture.SUPERVISED if made is not None and made.settings.supervised else ""
-    return "\n".join(filter(None, [words, warning]))
+def _show_asked(asked: questions.Asked, as_json: bool) -> None:
+    rows = [{"building_id": one, "note": note} for one, note in zip(asked.ids, asked.notes, strict=True)]
+    lines = [asked.title, *(f"{one}: {note}" for one, note in zip(asked.ids, asked.notes, strict=True))]
+    show({"question": asked.title, "buildings": rows}, "\n".join(lines if rows else ["Nothing is left to answer."]), as_json)
+
+
+@draw(screen, "look", Look, "joplin.pugeo")
+def _look_words(layout: Layout, result: Mapping[str, Any]) -> str:
+    return f"{plural(result['n'], 'building')}. {looks.words_of(layout, str(result['source']))}"
 
 
 def _discovered(layout: Layout, result: Mapping[str, Any]) -> Mapping[str, Any]:

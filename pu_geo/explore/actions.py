@@ -1,4 +1,4 @@
-"""What a person asks of the embeddings of a run: pictures, clusters, odd chips, and groups that may be damage types."""
+"""What a person asks of how buildings look: pictures with their clusters, and groups that may be damage types."""
 
 from __future__ import annotations
 
@@ -7,51 +7,31 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from pu_geo.errors import ProjectError
-from pu_geo.explore import discovering
-from pu_geo.explore.umap_picture import UmapSettings
-from pu_geo.jobs.actions import Action, OfRun
+from pu_geo.explore import discovering, looks
+from pu_geo.jobs.actions import Action, RunName, run_name
 from pu_geo.jobs.tasks import Task
 from pu_geo.methods.settings import setting
+from pu_geo.store import chosen
 from pu_geo.store.layout import Layout
 
 
 @dataclass(frozen=True)
-class Umap(UmapSettings, OfRun):
-    """Draw a run's embeddings with UMAP, for the Explore page.
+class Look(Action):
+    """Draw how all buildings look, for the Explore page: those that look alike side by side. No label has a part in it.
+
+    It is made by itself where the app makes chips, and when Explore is opened.
 
     Returns:
-        In Python the positions, float32 [N, 2], in the order of the run's `building_ids`.
+        In Python the positions, float32 [N, 2], in the order of the newest chips, or of the run's `building_ids`.
     """
 
-    task = Task("pu_geo.explore.umap_picture_job:embed", "UMAP", screen="explore", needs_torch=True, panel="umap")
-
-    def __post_init__(self) -> None:
-        OfRun.__post_init__(self)
+    task = Task("pu_geo.explore.look_job:look", "How buildings look", screen="explore", panel="look")
+    _: KW_ONLY
+    run: RunName = setting("", "a run, whose embeddings are drawn instead", metavar="ID", read=run_name)
 
     def args(self, layout: Layout) -> Mapping[str, Any]:
-        """Return the run, and what `UmapSettings` has."""
-        given = dict(super().args(layout))
-        return {"run_id": given.pop("run_id"), "settings": given}
-
-
-@dataclass(frozen=True)
-class Cluster(OfRun):
-    """Cluster a run's embeddings: two means that start at the positives, and many small clusters."""
-
-    task = Task("pu_geo.explore.cluster_job:cluster", "Clustering", screen="explore", panel="clusters")
-    k: int = setting(0, "number of small clusters; 0 for one a 30 buildings", min=0, max=500)
-
-
-@dataclass(frozen=True)
-class FindOutliers(OfRun):
-    """Search for chips unlike any other, and for buildings that are there twice."""
-
-    task = Task(
-        "pu_geo.explore.outliers_job:find_outliers",
-        "Search for odd chips and duplicates",
-        screen="explore",
-        panel="outliers",
-    )
+        run = str(self.run)
+        return looks.arguments(layout, chosen.run(layout, run).run_id if run else looks.LOOK)
 
 
 @dataclass(frozen=True)

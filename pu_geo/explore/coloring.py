@@ -17,21 +17,22 @@ import shapely
 
 from pu_geo import wording
 from pu_geo.answers import ranking
-from pu_geo.explore.umap_picture import is_run
+from pu_geo.explore import groups, looks
 from pu_geo.records import Floats, Singles
-from pu_geo.store import areas, contents, decisions, discoveries, labels, population, runs, store
+from pu_geo.store import areas, contents, decisions, discoveries, grades, labels, population, runs, store
 from pu_geo.store.chosen import threshold
 from pu_geo.store.layout import Layout
 
 MOST_CATEGORIES = 12
 OTHER = "other"
-NEAR_THRESHOLD = "Uncertainty: rank distance to the threshold"
+STEPS = ("rest", "next as many", "flagged", "upper half of flagged")
+NOT_GRADED = "damaged, no grade"
 AGAINST_LIVE = "Uncertainty: ranks, run against live ranking"
 _MOST_ATTRIBUTES = 60
 _AREA, _ATTRIBUTE = "area:", "attribute:"
 _LEAST_APART = 0.02  # of all places, at which the color of most disagreement is reached
 _ENDS = (1, 99)  # percentiles between which colors change; one huge building shall not gray all others
-Color = Literal["labels", "scores", "categories", "numbers"]
+Color = Literal["labels", "categories", "numbers"]
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,13 @@ class Coloring:
 
     Attributes:
         by: one of the keys of `choices`.
-        kind: "labels" and "scores" are known to the browser already and bring no values.
+        kind: "labels" are known to the browser already and bring no values.
         names: of the categories, by code; the last one is "other" where there are too many. Sites are never too many.
         values: float32 [M] in the order of the map's geometry: codes of categories, or numbers; NaN where there is none.
         low, high: numbers between which colors change.
         ends: how these two are written.
         v: changes with the values and the order of the footprints.
+        steps: how many of the names are steps of one ramp, the least first; 0 where categories have no order.
         waits_for: score id of a live ranking that has yet to rank all buildings: there are no values until it has.
     """
 
@@ -58,6 +60,7 @@ class Coloring:
     high: float = 1.0
     ends: tuple[str, str] = ("0", "1")
     v: str = "1"
+    steps: int = 0
     waits_for: str = ""
 
 
@@ -65,28 +68,32 @@ def choices(layout: Layout) -> dict[str, str]:
     """Return what dots can be colored by: key -> words, the usual ones first."""
     with store.connect(layout) as db:
         layers, names = list(areas.layers(db)), contents.attribute_names(db)
-        has_types, grid = bool(discoveries.types(db)), contents.any_grid(db)
-    found = {
-        "label": "Label", "score": "Score", "near": "Uncertainty: near the threshold",
-        "disagreement": "Uncertainty: run against live ranking", "cluster": "PUPL cluster",
-    }  # fmt: skip
+        has_types, has_runs, grid = bool(discoveries.types(db)), bool(runs.all_runs(db)), contents.any_grid(db)
+    found = {"place": "Place in the ranking", "label": "Answers", "cluster": "Cluster", "grade": "Grade"}
     if has_types:
         found["type"] = "Discovered type"
     if discoveries.all_facts(layout):
         found["groups"] = "Groups of the newest discovery"
     if grid is not None and grid.sites:
         found["site"] = "Site"
+    if has_runs:
+        found["disagreement"] = "Uncertainty: run against live ranking"
     found["size"] = "Footprint area"
     found |= {f"{_AREA}{layer}": f"Area: {layer}" for layer in layers}
     return found | {f"{_ATTRIBUTE}{name}": f"Attribute: {name}" for name in names[:_MOST_ATTRIBUTES]}
 
 
-def coloring(layout: Layout, run_id: str, by: str) -> Coloring | None:
-    """Return what the buildings of a run have of one of `choices`; None if it is none of them, or there is no such run."""
-    if by in ("label", "score"):
-        return Coloring(by, by.capitalize(), "labels" if by == "label" else "scores")
-    if not is_run(layout, run_id):
+def coloring(layout: Layout, source: str, by: str) -> Coloring | None:
+    """Return what the buildings have of one of `choices`; None if it is none of them, or there is no such source.
+
+    Args:
+        source: of the picture, see `looks`; the scores are those of `looks.run_of`, without a run answers are shown.
+    """
+    if source not in looks.sources(layout):
         return None
+    run_id = looks.run_of(layout, source)
+    if by == "label" or (by == "place" and not run_id):
+        return Coloring(by, "Answers", "labels")
     with store.connect(layout) as db:
         place = contents.geometry_v(db)
         stamps = [place, db.execute("SELECT ifnull(max(fid), 0) FROM areas").fetchone()[0]]
@@ -94,27 +101,30 @@ def coloring(layout: Layout, run_id: str, by: str) -> Coloring | None:
             return _sites(db, place)
         if by in ("type", "groups"):
             stamps.append(decisions.last_decision(db))
-        if by == "type":
+        if by in ("type", "grade"):
             stamps.append(hashlib.sha256(repr(labels.moment(db)).encode()).hexdigest()[:12])
-    if by in ("near", "disagreement"):
-        return _uncertainty(layout, run_id, by, place)
+    if by == "place":
+        return _in_steps(layout, run_id, threshold(layout, run_id).value, place)
+    if by == "disagreement":
+        return _disagreement(layout, run_id, place) if run_id else None
     if by == "groups":
         stamps += [facts["discovery"] for facts in discoveries.all_facts(layout)[:1]]
-    return _coloring(layout, run_id, by, "-".join(map(str, stamps)))
+    if by == "cluster":
+        v = groups.v(layout, source)
+        return _clusters(layout, source, _most_clicked(layout, source), f"{place}-{v}") if v else None
+    return _coloring(layout, source, by, "-".join(map(str, stamps)))
 
 
 @lru_cache(maxsize=16)
-def _coloring(layout: Layout, run_id: str, by: str, v: str) -> Coloring | None:
+def _coloring(layout: Layout, source: str, by: str, v: str) -> Coloring | None:
     words = choices(layout).get(by)
     if words is None:
         return None
-    if by == "cluster":
-        is_damaged = (np.asarray(runs.array(layout, run_id, "clusters")) == 1).astype(np.float32)
-        values = ranking.in_map_order(layout, runs.building_ids_of(layout, run_id), is_damaged)
-        return Coloring(by, words, "categories", ("other cluster", "cluster of the damaged"), values, v=v)
     with store.connect(layout) as db:
         if by == "size":
             return _numbers(by, "Footprint area, m²", contents.areas_m2(db), v, lambda value: f"{value:,.0f}")
+        if by == "grade":
+            return _grades(db, words, v)
         if by == "type":
             return _categories(by, words, _types(db), v)
         if by == "groups":
@@ -124,22 +134,59 @@ def _coloring(layout: Layout, run_id: str, by: str, v: str) -> Coloring | None:
         return of_values(by, words, contents.attribute_values(db, by.removeprefix(_ATTRIBUTE)), v)
 
 
-def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
-    """Color by how little a run's answer is certain: both are differences of ranks, as a share of all buildings that have
-    one.
-
-    "near": 0 for the building at the threshold, and less the more places it is away from there. "disagreement": places
-    between the run and the live ranking of the labels of this moment; none before that has all, as others keep scores by
-    earlier labels.
+@lru_cache(maxsize=4)
+def _in_steps(layout: Layout, run_id: str, limit: float, place: str) -> Coloring:
+    """Color by the place in a run's ranking, in four steps tied to the threshold, which flags n: above n/2, n, 2 n, and
+    the rest.
     """
-    now_here = population.of_run(layout, store.call(layout, runs.find, run_id))
-    here = _places(now_here.exact)
-    if by == "near":
-        limit, scores = threshold(layout, run_id).value, now_here.scores[np.isfinite(here)]
-        flagged = float((scores >= limit).mean()) if len(scores) else 0.0
-        title, ends = NEAR_THRESHOLD, ("far away", "at the threshold")
-        values = (-np.abs(here - flagged)).astype(np.float32)
-        return Coloring(by, title, "numbers", (), values, -0.5, 0.0, ends, f"{limit:.4f}-{place}")
+    here = population.of_run(layout, store.call(layout, runs.find, run_id))
+    is_ranked = (here.why == "") & np.isfinite(here.exact)
+    n = int((here.scores[is_ranked] >= round(limit, 4)).sum())
+    steps = 3 - np.searchsorted([n / 2, n, 2 * n], runs.ranks(here.exact[is_ranked]))
+    values = np.full(len(is_ranked), np.nan, np.float32)
+    values[is_ranked] = steps
+    v = f"{run_id}-{limit:.4f}-{place}"
+    return Coloring("place", "Place in the ranking", "categories", STEPS, values, v=v, steps=len(STEPS))
+
+
+def _most_clicked(layout: Layout, source: str) -> tuple[int, ...]:
+    """Return the clusters that have a color of their own: those with most clicks, then the largest."""
+    part, words = groups.stored(layout, source)
+    answers = store.call(layout, labels.current_labels)
+    is_clicked = np.fromiter((answers.get(each) == "positive" for each in looks.ids_of(layout, source)), np.bool_)
+    n, clicks = (np.bincount(part[mask], minlength=len(words)) for mask in (part >= 0, is_clicked & (part >= 0)))
+    return tuple(sorted(np.lexsort((-n, -clicks))[:MOST_CATEGORIES].tolist()))
+
+
+@lru_cache(maxsize=4)
+def _clusters(layout: Layout, source: str, shown: tuple[int, ...], v: str) -> Coloring:
+    """Color by cluster; those that are not among `shown` share one color."""
+    part, words = groups.stored(layout, source)
+    code_of = np.full(len(words) + 1, len(shown), np.float32)  # the last one is that of buildings in none
+    code_of[[*shown, -1]] = [*range(len(shown)), np.nan]
+    names = [f"{k + 1} · {words[k]}" for k in shown] + [OTHER] * (len(words) > len(shown))
+    values = ranking.in_map_order(layout, looks.ids_of(layout, source), code_of[part])
+    v = f"{v}-{'.'.join(map(str, shown))}"
+    return Coloring("cluster", "Cluster", "categories", names, values, v=v)
+
+
+def _grades(db: sqlite3.Connection, words: str, v: str) -> Coloring:
+    """Color what is marked damaged by its grade, in the order of the scale."""
+    scale = grades.known(db)
+    found = {building: event.grade for building, event in labels.current(db).items() if event.label == "positive"}
+    codes = {one.id: code for code, one in enumerate(scale)}
+    values = [math.nan if (grade := found.get(each)) is None else codes.get(grade, len(scale))
+              for each in contents.building_ids(db)]  # fmt: skip
+    names = [*(one.name for one in scale), NOT_GRADED]
+    return Coloring("grade", words, "categories", names, np.array(values, np.float32), v=v)
+
+
+def _disagreement(layout: Layout, run_id: str, place: str) -> Coloring:
+    """Color by how many places, as a share of all, a run and the live ranking of this moment's labels differ.
+
+    There are no values before that has all, as others keep scores by earlier labels.
+    """
+    here = _places(population.of_run(layout, store.call(layout, runs.find, run_id)).exact)
     now = ranking.rank_now(layout)
     sent = None if now is None or not now.is_complete else ranking.scores_for_browser(layout, now.score_id)
     live = np.full(len(here), np.nan, np.float32) if sent is None else np.frombuffer(sent, "<f4")
@@ -147,9 +194,10 @@ def _uncertainty(layout: Layout, run_id: str, by: str, place: str) -> Coloring:
     there = difference[~np.isnan(difference)]
     high = max(float(np.percentile(there, _ENDS[1])), _LEAST_APART) if len(there) else _LEAST_APART
     ends = ("same rank", f"≥ {wording.percent(round(high, 2))} difference")
-    v = f"{'none' if now is None else now.score_id}-{place}"
+    v = f"{run_id}-{'none' if now is None else now.score_id}-{place}"
     waits_for = "" if now is None or now.is_complete else now.score_id
-    return Coloring(by, AGAINST_LIVE, "numbers", (), difference.astype(np.float32), 0.0, high, ends, v, waits_for)
+    values = difference.astype(np.float32)
+    return Coloring("disagreement", AGAINST_LIVE, "numbers", (), values, 0.0, high, ends, v, waits_for=waits_for)
 
 
 def _places(scores: Singles) -> Floats:
@@ -247,7 +295,7 @@ def _categories(by: str, title: str, values: Sequence[str | None], v: str) -> Co
     return Coloring(by, title, "categories", names, np.array(found, np.float32), v=v)
 
 
-def values_for_browser(layout: Layout, run_id: str, by: str) -> bytes | None:
+def values_for_browser(layout: Layout, source: str, by: str) -> bytes | None:
     """Return the values of a coloring, little-endian float32 [M]; None where there are none."""
-    found = coloring(layout, run_id, by)
+    found = coloring(layout, source, by)
     return None if found is None or found.values is None else found.values.astype("<f4").tobytes()

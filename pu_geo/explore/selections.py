@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
+from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
+
 from pu_geo.errors import ProjectError
-from pu_geo.store import decisions, store
+from pu_geo.records import rows_of
+from pu_geo.store import contents, decisions, population, store
 from pu_geo.store.decisions import Decision
 from pu_geo.store.layout import Layout
 
@@ -65,6 +69,20 @@ def put_back(layout: Layout, name: str, *, decision: int, analyst: str) -> int:
         facts = past[1].facts if len(past) > 1 else None
         decisions.decide(db, uuid.uuid4().hex, KIND, name, facts, analyst=analyst)
     return len(facts["building_ids"]) if facts else 0
+
+
+def on_the_ground(layout: Layout, building_ids: Sequence[str]) -> str:
+    """Return how many buildings of a selection each site has, and how much closer together they stand than random ones."""
+    from pu_geo.analysis import looks  # loads SciPy
+
+    with store.connect(layout) as db:
+        known = contents.building_ids(db)
+        found, xy = population.sites(db, building_ids), contents.centers_m(db, known)
+    sites = [f"{name or 'far from all sites'}: {n:,}" for name, n in sorted(Counter(found.named).items()) if found.names]
+    is_in = rows_of(known, building_ids) >= 0
+    times = looks.nearer_than_chance((xy - xy.mean(0)).astype(np.float32), is_in)
+    near = "" if times is None else f"Stands {times:.1f} times as densely on the ground as buildings at random."
+    return " · ".join(filter(None, (*sites, near)))
 
 
 def standing(db: sqlite3.Connection, name: str) -> Decision:

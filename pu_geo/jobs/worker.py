@@ -49,13 +49,15 @@ _TERMINATED = 143  # exit code of a process that SIGTERM ended
 
 
 def run(
-    folder: Path, layout: Layout | None = None, *, echo: Callable[[str], None] | None = None, is_guest: bool = False
+    folder: Path, layout: Layout | None = None, *, echo: Callable[[str], None] | None = None, is_guest: bool = False,
+    is_followed: bool = False,
 ) -> Mapping[str, Any]:  # fmt: skip
     """Do the job in this process. The caller holds its lock.
 
     Args:
         layout: the job's project; the one that its folder is in if None.
         is_guest: the process is not the job's own, and is not noted as one to end if the job hangs.
+        is_followed: start the jobs that shall follow, see `Job.then`.
 
     Returns:
         What the task returned.
@@ -102,6 +104,9 @@ def run(
     if is_own and tasks.of(spec["task"]).is_exclusive:
         with suppress(PuGeoError):  # the daily one names what is wrong
             backups.make(layout, "job")  # the journal has labels alone
+    for name, given in job.then if is_followed else ():
+        with suppress(PuGeoError):  # whoever opens its screen starts it
+            jobs.start(layout, name, given)
     return result
 
 
@@ -273,7 +278,7 @@ def main(arguments: list[str]) -> int:
         lock = int(inherited) if inherited else jobs.take_lock(folder)
         os.set_inheritable(lock, False)
         signal.signal(signal.SIGTERM, partial(_terminate, folder))
-        run(folder)
+        run(folder, is_followed=True)
     except PuGeoError as error:
         print(error.problem, error.hint, sep="\n", file=sys.stderr)
         return 1

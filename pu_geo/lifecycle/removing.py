@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -132,9 +132,13 @@ def carry_out(
 
 
 def _check_free(layout: Layout, kind: Kind, name: str, but: str) -> None:
-    """Raise JobError where a job may use what goes; a training uses no version, and of the runs those that it names."""
+    """Raise JobError where a job may use what goes. A training uses no version, the picture of how buildings look chips and
+    features alone; both, of the runs, those that they name.
+    """
+    unused_by: Mapping[str, Collection[str]] = {"train": {"export"}, "look": KINDS.keys() - {"chips", "features", "run"}}
     for job in jobs.all_jobs(layout, with_dismissed=True):
-        is_apart = job.task == "train" and (kind == "export" or (kind == "run" and name not in json.dumps(dict(job.args))))
+        unused = unused_by.get(job.task)
+        is_apart = unused is not None and (kind in unused or (kind == "run" and name not in json.dumps(dict(job.args))))
         if job.is_active and job.job_id != but and not is_apart:
             raise JobError(
                 f"Job {job.job_id} ({job.task}) is active and may use what is to be removed.",
@@ -248,7 +252,8 @@ def _features(layout: Layout, name: str) -> Plan:
         found = runs.all_runs(db)
     feature_sets.require_removable(layout, chip_set, feature_set)
     paths = (one(chip_set, feature_set) for one in (layout.feature_facts, layout.features, layout.maker))
-    files = [str(path.relative_to(layout.folder)) for path in paths]
+    looks = feature_sets.look_files(layout, chip_set, feature_set)
+    files = [str(path.relative_to(layout.folder)) for path in (*paths, *looks)]
     lines = (
         f"The features {feature_set} of the chips {chip_set} go.",
         f"They are the set in use: until they are back, it is {RCF}." if is_chosen else None,

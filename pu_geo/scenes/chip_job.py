@@ -141,13 +141,15 @@ def _chip(
         renew_reasons(db, job.layout, chip_set)
     map_outlines.first_part(job.layout)  # else the first who opens the map would wait for them
     shards.remove(job.folder)
+    used_set = store.call(job.layout, feature_sets.in_use, job.layout, chip_set)
+    feature_sets.look_next(job, chip_set, used_set.name)
     made = {"chip_set": chip_set, "n": len(chips), "size_px": size_px, "bands": facts["bands"], "bands_why": why}
     hidden = {
         "n_not_assessed": assessability.counts(assessability.reasons(facts)),
         "n_without_pre": int((assessability.lacks_pre(facts) & (assessability.hidden_after(facts) == "")).sum()),
         "n_missing": n_missing(facts),
         "n_sensors": int(max(facts["sensor_group"], default=0)) + 1,
-        "features_note": store.call(job.layout, feature_sets.in_use, job.layout, chip_set).note,
+        "features_note": used_set.note,
     }
     return {**made, "n_nodata": int((nodata_share > 0).sum()), "n_moved": n_moved, **hidden}
 

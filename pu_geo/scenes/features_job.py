@@ -85,6 +85,7 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False, cluster
         if use:
             feature_sets.choose(db, job.layout, chip_set, name)
         used = feature_sets.in_use(db, job.layout, chip_set).name
+    feature_sets.look_next(job, chip_set, used)
     return {
         "name": name, "chip_set": chip_set, "n": found.n_chips, "n_features": found.n_features, "n_views": found.n_views,
         "seconds": found.seconds, "was_there": was_there, "in_use": used,

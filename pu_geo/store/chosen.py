@@ -17,7 +17,7 @@ from pu_geo.store.layout import Layout
 __all__ = ["AUDIT", "NOT_AUDITED", "PERSON", "START", "TOP", "Threshold", "of_start", "origin_words"]
 Name = Literal["explore_color", "map_color", "cell_m", "formats", "profiles"]
 USUAL: Mapping[Name, Any] = {
-    "explore_color": "label", "map_color": "category", "cell_m": 500, "formats": ["geojson", "gpkg", "csv"], "profiles": [],
+    "explore_color": "place", "map_color": "category", "cell_m": 500, "formats": ["geojson", "gpkg", "csv"], "profiles": [],
 }  # fmt: skip
 """What is there until somebody chooses: what Explore and the damage map are colored by, the side of square cells in meters,
 formats

@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +24,7 @@ from pu_geo.errors import ProjectError, writing
 from pu_geo.files import remove_path
 from pu_geo.records import FeatureRequest, RunFacts, View
 from pu_geo.store import choices, contents
+from pu_geo.store.job import Job
 from pu_geo.store.layout import LAYERS, RCF, Layout, new_array, read_array, read_arrays, read_json, write_arrays, write_facts
 
 _CHOICE = "feature_set"
@@ -234,7 +236,8 @@ def maker_state(layout: Layout, chip_set: str, name: str) -> dict[str, NDArray[A
 def new_views(layout: Layout, chip_set: str, name: str, shape: tuple[int, int, int]) -> Iterator[NDArray[np.float16]]:
     """Yield an array in a file, float16 [V, N, D], that becomes the features of a set once the block ends well.
 
-    The disk gives its room before anything is computed: where it is full, writing into a mapped file ends the process.
+    The disk gives its room before anything is computed: where it is full, writing into a mapped file ends the process. A
+    look at former features of the set goes.
 
     Raises:
         ProjectError: if the disk has no room for it.
@@ -243,6 +246,20 @@ def new_views(layout: Layout, chip_set: str, name: str, shape: tuple[int, int, i
         with writing(layout.features(chip_set, name), ProjectError):
             out = stack.enter_context(new_array(layout.features(chip_set, name), np.float16, shape))
         yield out
+        for path in look_files(layout, chip_set, name):
+            remove_path(path)
+
+
+def look_files(layout: Layout, chip_set: str, name: str) -> list[Path]:
+    """Return the files that show how buildings look by the features of a set, those that are there."""
+    parts = (part(chip_set, name) for part in (layout.look_groups, layout.look_plane, layout.look))
+    return [path for path in (*parts, layout.look_groups(chip_set, name).with_suffix(".npy")) if path.is_file()]
+
+
+def look_next(job: Job, chip_set: str, name: str) -> None:
+    """Let the job follow that draws how buildings look by the features of a set, unless that is there."""
+    if not job.layout.look_groups(chip_set, name).is_file():
+        job.then.append(("look", {"source": "look", "chip_set": chip_set, "feature_set": name}))
 
 
 def remove_unfinished(layout: Layout, chip_set: str) -> None:

@@ -23,12 +23,14 @@ class Job:
         folder: the job's own folder.
         echo: also gets every report, as words; the command line prints them.
         waits: what was reported last of whom it waits for.
+        then: tasks and their arguments that a worker in the background starts once this job is done.
     """
 
     layout: Layout
     folder: Path
     echo: Callable[[str], None] | None = None
     waits: Mapping[str, object] = field(default_factory=dict)
+    then: list[tuple[str, Mapping[str, object]]] = field(default_factory=list)
     _last_report: float = field(default=0.0, repr=False)
 
     def report(self, share: float, message: str, *, is_news: bool = False) -> None:
@@ -72,7 +74,7 @@ class Part(Job):
     """A job that is a part of another: its 0..1 is `start`..`end` of the whole."""
 
     def __init__(self, whole: Job, start: float, end: float) -> None:
-        super().__init__(whole.layout, whole.folder, whole.echo)
+        super().__init__(whole.layout, whole.folder, whole.echo, then=whole.then)
         self._whole, self._start, self._end = whole, start, end
 
     def report(self, share: float, message: str, *, is_news: bool = False) -> None:

@@ -616,6 +616,19 @@ class Given(NamedTuple):
     is_check: bool
 
 
+def given_again(db: sqlite3.Connection) -> set[str]:
+    """Return the buildings whose answer that stands repeats an earlier one of theirs in all that it holds: somebody looked
+    again.
+    """
+    same = ("building_id", "label", "reason", "damage_types", "absent_types", "comment", "grade")
+    pairs = db.execute(
+        f"SELECT DISTINCT b.event FROM label_event a JOIN label_event b USING ({', '.join(same)}) "
+        "WHERE a.event < b.event AND a.undoes IS NULL AND b.undoes IS NULL"
+    )
+    again = {event for (event,) in pairs}
+    return {building for building, answer in current(db).items() if answer.event in again}
+
+
 def given_since(db: sqlite3.Connection, after: int, building_ids: Collection[str]) -> list[Given]:
     """Return the answers that were given on some buildings after an event, oldest first.
 

@@ -113,6 +113,16 @@ class Layout:
     def feature_facts(self, chip_set: str, feature_set: str) -> Path:
         return self._of_features(chip_set, feature_set, "features.json")
 
+    def look(self, chip_set: str, feature_set: str) -> Path:
+        """How buildings look by the features of a set, see `explore.looks`: made once, and anew with the features."""
+        return self._of_features(chip_set, feature_set, "look.npy")
+
+    def look_plane(self, chip_set: str, feature_set: str) -> Path:
+        return self._of_features(chip_set, feature_set, "look_umap.npy")
+
+    def look_groups(self, chip_set: str, feature_set: str) -> Path:
+        return self._of_features(chip_set, feature_set, "look_groups.json")
+
     def _of_features(self, chip_set: str, feature_set: str, ending: str) -> Path:
         own = "" if feature_set == RCF else f"{checked_id(feature_set)}."
         return self.path("chips", f"{checked_id(chip_set)}.{own}{ending}")

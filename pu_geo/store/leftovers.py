@@ -22,7 +22,7 @@ from pu_geo.store.layout import SHARDS, Layout
 ROOM = "room"  # in a job's folder: some bytes that are freed for the last words of a job whose disk is full
 _OF_JOBS = (ROOM, "features.npy", "discovery", "checkpoints/*-unfinished.pt")
 _DISMISSED = "dismissed"  # of a job; one that somebody may yet resume needs its finished shards
-_OF_CHIPS = re.compile(r"([a-z0-9][a-z0-9_-]{0,63})\.(npy|features\.npy|filters\.npz)")
+_OF_CHIPS = re.compile(r"([a-z0-9][a-z0-9_-]{0,63})\.(npy|features\.npy|filters\.npz|look[a-z_]*\.(npy|json))")
 _PICTURES = ("pre", "post")  # folders of map tiles, which hold no temporary files and up to a million others
 _NOT_OURS = ("trash", "backups")
 _COPY_S = 24 * 3600.0  # nobody holds a lock on the copy of a project that is being made

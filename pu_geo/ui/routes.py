@@ -127,8 +127,8 @@ IN_ORDER: dict[str, Sender] = {
     "scores/{score_id:word}.bin": lambda layout, _, score_id: ranking.scores_for_browser(layout, score_id),
     "similar/{building:count}.f32": lambda layout, _, place: ranking.scores_for_browser(layout, f"like-{place}"),
     "shifts.bin": lambda layout, _: image_quality.shifts_for_browser(layout),
-    "dots/{run_id:word}/{what:word}.bin": lambda layout, query, run_id, what: scatter.dots(
-        layout, run_id, what, query.get("by", "")
+    "dots/{source:word}/{what:word}.bin": lambda layout, query, source, what: scatter.dots(
+        layout, source, what, query.get("by", "")
     ),
     "story/{building:count}.json": lambda layout, _, place: building_history.building_history(layout, place),
 }

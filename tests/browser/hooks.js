@@ -118,7 +118,7 @@ function hooks(view) {
       });
     },
     /** The scatter: how it is drawn, where a dot is in the window, and what is selected. */
-    scatter: () => ({ ...pane.drawn, kind: pane.data?.kind, by: pane.data?.color.by, isColored: !["categories", "numbers"].includes(pane.data?.color.kind) || Boolean(pane.values), resolution: pane.view.resolution, center: pane.view.center }),
+    scatter: () => ({ n: pane.drawn.n, source: pane.data?.source, by: pane.data?.color.by, isColored: !["categories", "numbers"].includes(pane.data?.color.kind) || Boolean(pane.values), resolution: pane.view.resolution, center: pane.view.center }),
     dotOf: (id) => pane.clientPixelOf(number(id)),
     chosen: () => Array.from(store.chosen, (i) => store.ids[i]),
     /** Whether the map shows that building `id` is selected. */
@@ -222,19 +222,20 @@ function scatterMeasures({ store, explore: { pane } }) {
     });
   };
   return {
-    /** Pan by `step` screen pixels a frame, drawn as "dots", "heat" or "auto". */
-    measureScatterPan: async (frames, step, how = "auto") => {
-      const before = { how: pane.how, center: pane.view.center };
-      pane.how = how;
-      const found = await measureFrames(frames, (k) => {
-        pane.view.moveBy(k % 20 < 10 ? step : -step, 0);
-        pane.later();
-        pane.draw();
-      });
-      pane.how = before.how;
-      pane.view.center = before.center;
-      pane.later();
-      return { ...found, isHeat: pane.drawn.isHeat };
+    /** Pan so many made-up dots by `step` screen pixels a frame, as a drag does; with 0 an empty canvas is cleared in each. */
+    measureScatterPan: async (frames, step, n) => {
+      const { xy, colors, view: { center } } = pane;
+      const bell = () => Math.random() + Math.random() + Math.random();
+      if (n) pane.setPositions(Float32Array.from({ length: 2 * n }, bell));
+      pane.colors = { ...colors, codes: Uint8Array.from({ length: n }, (_, i) => colors.order[i % colors.order.length]) };
+      pane.fit();
+      for (let k = 0; k < 60; k++) await nextFrame(); // until what was made up is forgotten
+      const drawn = pane.drawn.took;
+      const found = await measureFrames(frames, (k) => (n ? (pane.pan(k % 60 < 30 ? step : -step, 0), pane.draw()) : pane.canvas.getContext("2d").clearRect(0, 0, 9999, 9999)));
+      Object.assign(pane, { xy, colors, shadedIn: null });
+      pane.view.center = center;
+      pane.fit();
+      return { ...found, drawn };
     },
     /** Which points a line holds: ours, and one point after the other; whether they agree. */
     measureLasso: (times = 5) => {

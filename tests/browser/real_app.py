@@ -17,12 +17,13 @@ from typing import Any, Self
 import numpy as np
 import shapely
 
+from pu_geo.explore.look_job import look
 from pu_geo.lifecycle import access
 from pu_geo.records import FootprintTable, Grid, Role, Scene
 from pu_geo.store import contents, store
-from pu_geo.store.layout import Layout, write_json
+from pu_geo.store.layout import RCF, Layout, write_array, write_json
 from pu_geo.ui.build import FRONTEND
-from tests.small_parts import WKT_UTM15, add_chips, add_run, click, with_key
+from tests.small_parts import WKT_UTM15, add_chips, add_run, click, job_of, with_key
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_SECONDS = 60
@@ -205,7 +206,7 @@ def islands_of(n: int) -> np.ndarray:
 
 
 def add_island_run(layout: Layout, ids: Sequence[str]) -> None:
-    """Store the run "islands-1"; buildings of an island lie together, the damaged ones have high scores."""
+    """Store the run "islands-1", and a look; buildings of an island lie together, the damaged ones have high scores."""
     rng, n = np.random.default_rng(1), len(ids)
     islands = islands_of(n)
     embeddings = np.eye(len(SHARES), DIM)[islands] + rng.normal(scale=0.06, size=(n, DIM))
@@ -214,3 +215,6 @@ def add_island_run(layout: Layout, ids: Sequence[str]) -> None:
     scores = np.clip(0.15 + 0.6 * is_last + rng.normal(scale=0.08, size=n), 0, 1)
     arrays = {"embeddings": embeddings.astype(np.float32), "clusters": is_last.astype(np.int64)}
     add_run(layout, "islands-1", ids=ids, scores=scores, arrays=arrays, chip_set="main", n_positive=10)
+    write_array(layout.look("main", RCF), arrays["embeddings"])
+    write_array(layout.look_plane("main", RCF), (arrays["embeddings"][:, :2] + 0.01 * islands[:, None]).astype(np.float32))
+    look(job_of(layout, "look"), chip_set="main", feature_set=RCF)

@@ -9,7 +9,7 @@ from tests.browser.steps import READY, at_rest, queue, settle, settled
 pytestmark = [pytest.mark.browser, pytest.mark.ci]
 SCREENS = {
     "": ("Browse for another project",), "imagery": (imagery_texts.FEATURES,), "annotate": ("Grades", "Queue settings"),
-    "train": ("Settings", "Rename"), "research": ("Settings",), "explore": ("Settings", "Selection"), "damage_map": ("Export",),
+    "train": ("Settings", "Rename"), "research": ("Settings",), "explore": (), "damage_map": ("Export",),
 }  # fmt: skip
 """Screen -> buttons that open something over it."""
 WITH_VIEW = ("annotate", "explore", "damage_map")

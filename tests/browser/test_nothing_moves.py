@@ -73,12 +73,12 @@ def _while_a_check_is_answered(page, village) -> None:
     assert len(tops) == 1
 
 
-def test_on_explore_while_it_says_what_was_done_and_computes_a_umap(page, village) -> None:
+def test_on_explore_while_it_says_what_was_done(page, village) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     steps.open_view(page, village, "explore")
     settled(page)
     bar = page.locator(".pugeo .selectionbar")
-    before, place = still(page, bar), top(page)
+    before = still(page, bar)
     steps.ask(page, "choose", village.ids[:60])
     assert still(page, bar) == before
     page.mouse.move(*steps.chip(page, steps.wall(page)[0]))
@@ -88,24 +88,3 @@ def test_on_explore_while_it_says_what_was_done_and_computes_a_umap(page, villag
     assert still(page, bar) == before
     press(page, "Escape")
     page.wait_for_function("!window.__pugeo.chosen().length")
-
-    with steps.a_run(page):
-        steps.panel(page, "UMAP")
-    computing = page.get_by_text("Computing the UMAP")
-    computing.wait_for()
-    assert top(page) == place
-    box = page.locator(".pugeo .scatterpane .plane").bounding_box()
-    x, y = box["x"] + box["width"] / 4, box["y"] + box["height"] / 4
-    page.keyboard.down("Shift")
-    page.mouse.move(x, y)
-    page.mouse.down()
-    for right, down in ((1, 0), (1, 1), (0, 1)):
-        page.mouse.move(x + right * box["width"] / 2, y + down * box["height"] / 2, steps=3)
-    page.wait_for_function("window.__pugeo.scatter().kind === 'UMAP' && window.__pugeo.ready", timeout=240_000)
-    page.mouse.move(x, y, steps=3)
-    page.mouse.up()
-    page.keyboard.up("Shift")
-    steps.at_rest(page)
-    assert not steps.ask(page, "chosen"), "a line around dots selects nothing once these stand elsewhere"
-    computing.wait_for(state="detached")
-    assert top(page) == place

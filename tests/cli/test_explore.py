@@ -5,46 +5,37 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cli_parts import CommandLine
-from clustered_parts import RUN, explored_project, groups
+from clustered_parts import RUN, explored_project, looked
 from model_parts import with_chips
 from small_parts import click
 from type_parts import KEPT, discovered
 
 from pu_geo.analysis import projection
+from pu_geo.explore import looks
 from pu_geo.store.layout import Layout
 
 
-def test_similar_lists_the_group_of_a_building(tmp_path: Path, run: CommandLine) -> None:
-    project = str(explored_project(tmp_path).folder)
-    told = run.json("similar", project, "--building", "b0", "--count", "5")
-    assert told["like"] == ["b0"]
-    assert {groups()[int(one["building_id"][1:])] for one in told["buildings"]} == {0}
-    assert len(told["buildings"]) == 5
-    assert "(positive)" in run.text("similar", project, "--building", "b0", "--count", "19")
-    assert "knows none of these buildings" in run.refused("similar", project, "--building", "nowhere")
-
-
-def test_label_errors_are_searched_once_and_lists_wrong_clicks_first(tmp_path: Path, run: CommandLine) -> None:
-    layout = explored_project(tmp_path, n_positive=18)
+def test_both_questions_are_answered_in_words_and_json(tmp_path: Path, run: CommandLine) -> None:
+    layout = looked(explored_project(tmp_path, n_positive=16))
     click(layout, "b1")
-    told = run.json("label-errors", str(layout.folder))
-    assert told["run_id"] == RUN
-    assert (told["suspects"][0]["why"], told["suspects"][0]["building_ids"]) == ("wrong click", ["b1"])
-    jobs_before = list(layout.jobs.glob("*-*"))
-    assert run.text("label-errors", str(layout.folder)).startswith("wrong click: b1. Labeled damaged")
-    assert list(layout.jobs.glob("*-*")) == jobs_before
+    told = run.json("similar", layout.folder, "--building", "b0", "b4", "--count", "5", "--run", RUN)
+    assert (told["question"], len(told["buildings"])) == ("Where else does it look like this? (2 selected buildings)", 5)
+    assert "1st by look" in run.text("similar", layout.folder, "--count", "70")
+    assert "None of these buildings has a chip" in run.refused("similar", layout.folder, "--building", "nowhere")
+    assert run.json("label-errors", layout.folder)["buildings"][0]["building_id"] == "b1"
+    assert run.text("label-errors", layout.folder).startswith("What did I get wrong?\nb1: ")
 
 
-def test_umap_is_drawn_as_it_was_set(tmp_path: Path, run: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_look_is_drawn_and_says_what_may_be_read(
+    tmp_path: Path, run: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(projection, "umap_2d", lambda rows, **_: np.zeros((len(rows), 2), np.float32))
     layout = explored_project(tmp_path)
-    umap = ("umap", layout.folder, "--n-neighbors", "5", "--metric", "cosine", "--supervised")
-    done = run.json(*umap)
-    assert done["n"] == 80
-    assert np.load(layout.run(RUN) / "umap.npy").shape == (80, 2)
-    words = run.text(*umap)
-    assert "UMAP: 5 neighbors, least distance 0.1, cosine, supervised by labels (8 damaged, 0 not damaged)" in words
-    assert "0.99 or less" in run.refused("umap", layout.folder, "--min-dist", "1.5")
+    words = run.text("look", layout.folder)
+    assert words.startswith("80 buildings. Buildings marked damaged lie ")
+    assert words.rstrip().endswith(looks.NO_LABEL)
+    assert looks.OF_TRAINING in run.text("look", layout.folder, "--run", RUN)
+    assert np.load(layout.run(RUN) / "umap.npy").shape == np.load(layout.look_plane("set", "rcf")).shape == (80, 2)
 
 
 def test_discover_proposes_groups_and_types_lists_them(project: Layout, run: CommandLine) -> None:

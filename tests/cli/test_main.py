@@ -42,9 +42,6 @@ def commands(group: Any, prefix: str = "pu-geo") -> Iterator[tuple[str, Any]]:
 ALL = dict(commands(typer.main.get_command(app)))
 
 
-WITHOUT_A_VERB = {"Cluster", "FindOutliers"}
-
-
 def actions(base: type = Action) -> Iterator[type[Action]]:
     tasks.every()
     for one in base.__subclasses__():
@@ -57,8 +54,8 @@ def test_an_action_has_the_same_settings_and_checks_on_the_command_line_and_in_t
     settings = {item.name for item in fields(action)}
     verbs = [{one.name for one in command.params} - {"project", "as_json", "detach"} for command in ALL.values()]
     methods = [{*inspect.signature(one).parameters} - {"self"} for one in vars(Project).values() if inspect.isfunction(one)]
-    assert settings in verbs or action.__name__ in WITHOUT_A_VERB
-    assert settings in methods or action.__name__ in WITHOUT_A_VERB
+    assert settings in verbs
+    assert settings in methods
     assert all(item.metadata["help"] or item.metadata["is_positional"] for item in fields(action))
 
 

@@ -18,7 +18,7 @@ from small_parts import click, facts_of, in_tiers, job_of, unheld_job
 
 from pu_geo import jobs
 from pu_geo.errors import PuGeoError
-from pu_geo.explore import selections
+from pu_geo.explore import looks, selections
 from pu_geo.federation.agreement import Plan
 from pu_geo.jobs import tasks
 from pu_geo.lifecycle.remove_job import replace_footprints
@@ -79,7 +79,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
     files = {name: [str(town / f"{name}.tif")] for name in ("pre", "post")}
     footprints, run_id = str(town / "footprints.geojson"), "latest"
     replacing = {"path": str(prepared / "fewer.geojson"), "analyst": "ann"}
-    if task in ("embed", "cluster", "find_outliers", "sum_up", "export", "export_selection", "publish"):
+    if task in ("sum_up", "export", "export_selection", "publish"):
         run_id = facts_of(layout).run_id
     numbers: dict[str, Callable[[], Mapping[str, Any]]] = {
         "prepare": lambda: {**files, "footprints": [footprints]}, "add_scenes": lambda: files,
@@ -94,8 +94,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
             "federation": "storms", "plan": asdict(Plan("Storms", ("damaged",), rounds=2)),
             "parties": {str(layout.folder): {"damaged": None, "rest": None}},
         },
-        "embed": lambda: {"run_id": run_id}, "cluster": lambda: {"run_id": run_id, "k": 3},
-        "find_outliers": lambda: {"run_id": run_id}, "discover": lambda: {"n_seeds": 2},
+        "look": lambda: looks.arguments(layout, looks.LOOK), "discover": lambda: {"n_seeds": 2},
         "export": lambda: {"run_id": run_id, "format": "csv", "out": str(layout.exports / "map.csv")},
         "export_selection": lambda: {
             **thresholds.map_arguments(layout, run_id, None), "decision": selections.saved(layout)[0].decision, "formats": ["csv"],
@@ -139,6 +138,8 @@ def test_a_job_on_a_full_disk_ends_in_words(
         monkeypatch.setattr(sys, "executable", str(warm_launcher))  # for workers alone: a reader of files is no job
         jobs.launch(folder)
         seen = ended(layout, folder)
+        for follows in jobs.all_jobs(layout):
+            jobs.wait(layout, follows.job_id, seconds=120)
         log = (folder / "log.txt").read_text()
         assert seen.state == "failed" or (seen.state == "done" and moment != "started 1 0"), (seen, log)
         words = f"{seen.problem} {seen.hint}"

@@ -24,12 +24,11 @@ from small_parts import add_chips, add_run, answer, in_tiers, job_of, op_of, squ
 
 from pu_geo import jobs
 from pu_geo.errors import ImageryError, JobError, ProjectError
-from pu_geo.explore import umap_picture
 from pu_geo.lifecycle import doctor_job, projects, removing
 from pu_geo.lifecycle import remove_job as task
 from pu_geo.lifecycle.copying import copy_project
 from pu_geo.maps import run_card
-from pu_geo.scenes import preparation, scene_files, scene_pair
+from pu_geo.scenes import pictures, preparation, scene_files, scene_pair
 from pu_geo.scenes.footprints_job import add_aoi
 from pu_geo.scenes.layers_job import add_layer
 from pu_geo.scenes.scenes_job import Drawn
@@ -280,7 +279,13 @@ def test_nothing_is_removed_while_a_job_may_use_it(project: Layout) -> None:
         remove(project, "export", "v1")  # a training reads none
     finally:
         os.close(lock)
-    remove(project, "footprints", json.dumps(["b1"]))
+    folder, lock = jobs.create_held(project, "look", {"source": "r-1"})
+    try:
+        remove(project, "footprints", json.dumps(["b1"]))  # a picture is drawn of chips and embeddings alone
+        with pytest.raises(JobError, match=rf"Job {folder.name} \(look\) is active"):
+            remove(project, "run", "r-1")
+    finally:
+        os.close(lock)
 
 
 def test_what_is_not_there_or_is_needed_is_refused(project: Layout) -> None:
@@ -397,9 +402,9 @@ def test_a_run_whose_chips_or_footprints_were_removed_says_so_and_keeps_its_labe
     remove(project, "chips", "set")
     assert warned()
     with pytest.raises(ProjectError, match="The chips set were removed"):
-        umap_picture.chip_pictures(project, "r-1", ["b1"])
+        pictures.of_run(project, "r-1", ["b1"])
     removing.undo(project, "ann")
-    assert len(umap_picture.chip_pictures(project, "r-1", ["b1"])) == 1
+    assert len(pictures.of_run(project, "r-1", ["b1"])) == 1
     remove(project, "footprints", json.dumps(["b1"]))
     assert run_card.card(project, "r-1")["labels"] == known
     assert store.call(project, labels.current_labels) == {"b2": "positive"}

@@ -42,10 +42,10 @@ def exported(app: AppTest, started: Started) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_run_and_threshold_stand_on_other_pages_and_in_the_next_session(three_runs: Layout, started: Started) -> None:
-    app = show("explore", three_runs)
+    app = show("damage_map", three_runs)
     assert field(app, "Run").value == "ranker-3"
     field(app, "Run").set_value("ranker-2").run()
-    field(app, "Color by").set_value("size").run()
+    field(show("explore", three_runs), "Color by").set_value("size").run()
     app = show("damage_map", three_runs)
     assert (field(app, "Run").value, field(app, "Threshold").value) == ("ranker-2", pytest.approx(0.1))
     assert "Chosen by a person." in words(app)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import shapely
 from app_parts import checked, field, plain, press, show, show_tab, words
+from clustered_parts import looked
 from mapped_parts import hand_out, say_checks
 from small_parts import add_chips, add_run, click, logged_job, table_of
 from streamlit.testing.v1 import AppTest
@@ -34,7 +35,7 @@ def finished(project: Layout) -> Layout:
     click(project, "b1", "b2")
     arrays = {"embeddings": rng.normal(size=(20, 8)).astype(np.float32), "clusters": np.arange(20) % 2}
     add_run(project, preset="instant", at_event=2, arrays=arrays)
-    return project
+    return looked(project, arrays["embeddings"])
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def finished(project: Layout) -> Layout:
     [
         ("annotate", "nothing to review yet", "Shares of the next queue"),
         ("train", "There are no chips yet", "Second opinion"),
-        ("explore", "no run to explore", "Nothing was saved yet"),
+        ("explore", "no chips to explore", "No label and no training"),
         ("damage_map", "no run yet", "Threshold 0.5000: the run's own"),
         ("imagery", "Add a post-event scene first", "All scenes are used as they are"),
         ("project", "Empty", "Event"),
@@ -58,8 +59,8 @@ def test_page_of_an_empty_and_a_finished_one(page: str, missing: str, said: str,
 
 def test_each_panel_of_explore_shows_a_run(finished: Layout) -> None:
     n_before = len(words(show("explore", finished)))
-    for panel in ("Clusters", "Damage types", "Neighbors", "Outliers"):
-        app = show("explore", finished, **{"explore-panel": panel})
+    for panel in ("Clusters", "Types", "Selection"):
+        app = show("explore", finished, **{"kept-choices": {"explore-panel": panel}})
         assert (len(app.error), len(words(app)) > n_before) == (0, True), panel
 
 

@@ -90,7 +90,7 @@ def place_of_state(line: DeltaGenerator) -> DeltaGenerator:
     return line.container(height=_STATE_PX, border=False, vertical_alignment="center", key="ranking-state")
 
 
-def _wait(now: Callable[[], tuple[str, str] | None]) -> None:
+def wait(now: Callable[[], tuple[str, str] | None]) -> None:
     """Draw how far something is and what that means, again and again; once that is None, the whole page is drawn anew."""
 
     @st.fragment(run_every=_SECONDS_BETWEEN_LOOKS)
@@ -105,7 +105,7 @@ def _wait(now: Callable[[], tuple[str, str] | None]) -> None:
 def wait_for_ranking(layout: Layout, n_chips: int) -> None:
     """Draw that the first ranking goes on; once it has ended, the whole page is drawn anew."""
     words = texts.RANKING.format(n=n_chips), texts.RANKING_HELP
-    _wait(lambda: words if ranking.is_ranking(layout, 0) else None)
+    wait(lambda: words if ranking.is_ranking(layout, 0) else None)
 
 
 def wait_for_the_rest(
@@ -126,7 +126,7 @@ def wait_for_the_rest(
         so_far = texts.RANKED_FAILED.format(words=so_far, problem=now.problem) if now.problem else so_far
         return None if now.is_complete else (so_far, about)
 
-    _wait(words)
+    wait(words)
 
 
 def progress(layout: Layout, tools: DeltaGenerator) -> None:

@@ -1,4 +1,4 @@
-"""Selections on the Explore page: save what is selected under a name, load it again, export it."""
+"""The selection on the Explore page: label it, queue it, save it under a name, load it again, export it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from functools import partial
 import streamlit as st
 
 from pu_geo import wording
+from pu_geo.answers import labeling, queueing
 from pu_geo.explore import selections
 from pu_geo.lifecycle import projects
 from pu_geo.maps import exporting
+from pu_geo.records import Label
 from pu_geo.store.decisions import Decision
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
 from pu_geo.ui.explore import texts
+from pu_geo.wording import LABEL_WORDS, plural
 
 _MOST_SHOWN = 30
-_WIDE_PX = 340
 
 
 def view_key(layout: Layout) -> str:
@@ -32,10 +34,10 @@ def selected(key: str) -> list[str]:
     return list(st.session_state.get(f"{key}:selected", ()))
 
 
-def clicked(key: str) -> list[str]:
-    """Return the building that was clicked last in the view `key`, as a list; empty where none was, or nobody asked."""
-    one = st.session_state.get(f"{key}:focus")
-    return [one] if one else []
+def shown_group(key: str) -> Sequence[str]:
+    """Return the buildings of the cluster that was chosen in the view `key`, as long as they and no others are selected."""
+    group = st.session_state.get(f"{key}:group") or ()
+    return group if set(group) == set(selected(key)) else ()
 
 
 def select(key: str, building_ids: Sequence[str]) -> None:
@@ -45,34 +47,56 @@ def select(key: str, building_ids: Sequence[str]) -> None:
 
 
 def draw(layout: Layout, run_id: str, key: str) -> None:
-    """Draw the button that opens saving, loading and exporting of selections.
+    """Draw what is selected and what can be done with it, and the saved selections.
 
     Args:
+        run_id: of the run that an exported selection is a part of the damage map of; nothing is exported if "".
         key: of the view, as given to `project_view`.
     """
     ids, saved = selected(key), selections.saved(layout)
-    with st.popover(texts.selection(len(ids)), icon=":material/bookmarks:", key=f"{key}:open", help=texts.SELECTION_HELP):
+    st.markdown(f"**{texts.SELECTED.format(n=plural(len(ids), 'building'))}**")
+    if ids:
+        frame.caption(selections.on_the_ground(layout, ids))
+        _acts(layout, ids)
         with st.form(f"{key}:saving", border=False):
-            st.text_input(
-                texts.SAVE_AS, key=f"{key}:name", placeholder=texts.SAVE_AS_EXAMPLE, width=_WIDE_PX, help=texts.SAVE_AS_HELP
-            )
+            st.text_input(texts.SAVE_AS, key=f"{key}:name", placeholder=texts.SAVE_AS_EXAMPLE, help=texts.SAVE_AS_HELP)
             st.form_submit_button(
-                texts.save(len(ids)), icon=":material/bookmark_add:", disabled=not ids,
+                texts.SAVE.format(n=plural(len(ids), "building")), icon=":material/bookmark_add:",
                 on_click=frame.does(partial(_save, layout, run_id, key, ids)), key=f"{key}:save",
             )  # fmt: skip
-        st.markdown(texts.SAVED.format(n=len(saved)))
-        _list(layout, run_id, key, saved)
-        name, decision = st.session_state.get(f"{key}:changed") or ("", 0)
-        if name:
-            words = texts.PUT_BACK.format(name=f"{name[:24]}{'…' if len(name) > 24 else ''}")
-            st.button(frame.plain(words), icon=":material/undo:", key=f"{key}:put-back",
-                      on_click=frame.does(partial(_put_back, layout, key, name, decision)))  # fmt: skip
-        job_card.watch(layout, "selection", body=_exported)
+    else:
+        st.caption(texts.NOTHING_SELECTED)
+    st.markdown(texts.SAVED.format(n=len(saved)))
+    _list(layout, run_id, key, saved)
+    name, decision = st.session_state.get(f"{key}:changed") or ("", 0)
+    if name:
+        frame.press(
+            frame.plain(texts.PUT_BACK.format(name=wording.shortened(name, 24))),
+            partial(_put_back, layout, key, name, decision), icon=":material/undo:", key=f"{key}:put-back",
+        )  # fmt: skip
+    job_card.watch(layout, "selection", body=_exported)
+
+
+def _acts(layout: Layout, ids: list[str]) -> None:
+    """Draw buttons that label all that is selected in one act, and that queue what is open of it."""
+    which = f"{frame.digest(ids)}-{labeling.newest_event(layout)}"
+
+    def label(wanted: Label) -> None:
+        n = labeling.label_all(layout, ids, wanted, analyst=frame.analyst(), screen="explore")
+        st.toast(texts.LABELED.format(n=plural(n, "building")))
+
+    def queue() -> None:
+        n = queueing.put_first(layout, frame.analyst(), ids, texts.QUEUED_WHY)
+        st.toast(texts.QUEUED.format(n=plural(n, "building")))
+
+    with st.container(horizontal=True, gap="small"):
+        for wanted in ("positive", "not_damaged", "not_assessable"):
+            words = LABEL_WORDS[wanted].capitalize()
+            frame.press(words, partial(label, wanted), key=f"selection-{wanted}-{which}", once=True)
+        frame.press(texts.QUEUE, queue, key=f"selection-queue-{which}", once=True, help=texts.QUEUE_HELP)
 
 
 def _list(layout: Layout, run_id: str, key: str, saved: list[Decision]) -> None:
-    if not saved:
-        st.caption(texts.NOTHING_SAVED)
     for each in saved[:_MOST_SHOWN]:
         name, analyst = frame.plain(each.name), frame.plain(each.analyst)
         st.markdown(
@@ -84,7 +108,7 @@ def _list(layout: Layout, run_id: str, key: str, saved: list[Decision]) -> None:
         with st.container(horizontal=True, gap="small"):
             st.button(texts.SELECT, type="tertiary", key=f"{row}:load", help=texts.SELECT_HELP,
                       on_click=frame.does(partial(select, key, each.facts["building_ids"])))  # fmt: skip
-            st.button(texts.EXPORT, type="tertiary", key=f"{row}:export", help=texts.EXPORT_HELP,
+            st.button(texts.EXPORT, type="tertiary", key=f"{row}:export", help=texts.EXPORT_HELP, disabled=not run_id,
                       on_click=frame.does(partial(exporting.start_selection, layout, run_id, each.name)))  # fmt: skip
             st.button(texts.REMOVE, type="tertiary", key=f"{row}:remove", help=texts.REMOVE_HELP,
                       on_click=frame.does(partial(_remove, layout, key, each.name)))  # fmt: skip

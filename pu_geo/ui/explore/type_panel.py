@@ -1,4 +1,4 @@
-"""Damage types: search for groups, see them as contact sheets, and name, merge or drop them."""
+"""Damage types: search for groups, see one on picture, map and wall, and name, merge or drop them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ from typing import Any
 import streamlit as st
 
 from pu_geo import jobs
-from pu_geo.explore import discovering, umap_picture
+from pu_geo.explore import discovering
 from pu_geo.explore.actions import Discover
 from pu_geo.explore.discovering import Group, Proposal
 from pu_geo.jobs.actions import limits
 from pu_geo.store.layout import Layout
 from pu_geo.ui import frame
-from pu_geo.ui.components import figures, job_card
-from pu_geo.ui.explore import texts
+from pu_geo.ui.components import job_card
+from pu_geo.ui.explore import selection_panel, texts
 from pu_geo.wording import plural
 
-N_CHIPS, CHIP_PX = 12, 74
-_AS_SUGGESTED = 0
 
-
-def draw(layout: Layout, run_id: str | None = None) -> None:
+def draw(layout: Layout, run_id: str, key: str) -> None:
     """Draw the job, and the groups of a discovery with what can be done with them.
 
     Args:
-        run_id: of the run whose mean score each group shows; None shows none.
+        run_id: of the run whose mean score each group shows; "" shows none.
+        key: of the view, where a group is selected.
     """
-    st.markdown(texts.TYPES_TITLE)
     st.caption(texts.TYPES_NOTE)
     _draw_start(layout)
     is_active = job_card.watch_unless_done(layout, "types")
@@ -44,7 +41,7 @@ def draw(layout: Layout, run_id: str | None = None) -> None:
         else st.selectbox(texts.DISCOVERY, ids, help=texts.DISCOVERY_HELP, format_func=known.__getitem__)
     )
     with frame.show_errors():
-        _draw_proposal(layout, discovering.proposal(layout, chosen, run_id))
+        _draw_proposal(layout, discovering.proposal(layout, chosen, run_id or None), key)
 
 
 def _draw_start(layout: Layout) -> None:
@@ -54,9 +51,10 @@ def _draw_start(layout: Layout) -> None:
         frame.link("annotate", texts.MARK_BUILDINGS)
         return
     number, seeds = st.columns(2, vertical_alignment="bottom")
-    n_groups = number.number_input(
-        texts.GROUPS, 0, limits(Discover, "n_groups")["max_value"], _AS_SUGGESTED, key="types-groups", help=texts.GROUPS_HELP
-    )
+    number.number_input(
+        texts.GROUPS, value=None, key="types-groups", placeholder=texts.GROUPS_CHOSEN, help=texts.GROUPS_HELP,
+        **limits(Discover, "n_groups"),
+    )  # fmt: skip
     seeds.number_input(
         texts.TRAININGS,
         value=discovering.N_SEEDS,
@@ -65,40 +63,26 @@ def _draw_start(layout: Layout) -> None:
         **limits(Discover, "n_seeds"),
     )
     frame.press(texts.SEARCH_TYPES, lambda: jobs.start(
-            layout, Discover(int(st.session_state["types-groups"]) or None, n_seeds=int(st.session_state["types-seeds"]))
-        ), icon=":material/category:", key="types-start", disabled=n_groups == 1)  # fmt: skip
-    if n_groups == 1:
-        st.caption(texts.ONE_GROUP)
+            layout, Discover(st.session_state["types-groups"], n_seeds=int(st.session_state["types-seeds"]))
+        ), icon=":material/category:", key="types-start")  # fmt: skip
 
 
-def _draw_proposal(layout: Layout, found: Proposal) -> None:
+def _draw_proposal(layout: Layout, found: Proposal, key: str) -> None:
     known = ", ".join(f"{n} {frame.plain(name)}" for name, n in found.facts["known"].items())
     st.markdown(texts.GROUPS_FROM.format(n=len(found.shown), known=known))
     frame.caption(discovering.number_words(found))
     frame.caption(discovering.reading_words(found))
     if found.n_new_answers:
         st.caption(texts.NEW_ANSWERS.format(n=found.n_new_answers))
-    if st.toggle(texts.HOW_MANY_GROUPS, key="types-curve", help=texts.HOW_MANY_GROUPS_HELP):
-        _draw_curve(found)
     _draw_acts(layout, found)
     for group in found.shown:
-        _draw_group(layout, found, group)
+        _draw_group(layout, found, group, key)
     for group in found.dropped:
         words, back = st.columns([5, 2], vertical_alignment="center")
         n = plural(len(group.building_ids), "building")
         words.caption(texts.DROPPED.format(title=group.title, n=n))
         put_back = partial(discovering.put_back, layout, found.id, group.numbers[0], analyst=frame.analyst())
         frame.press(texts.RESTORE, put_back, key=f"back-{found.id}-{group.title}", icon=":material/undo:", place=back)
-
-
-def _draw_curve(found: Proposal) -> None:
-    points = [{"epoch": n, "agreement": value} for n, value in found.curve.items()]
-    drawn = figures.lines(texts.CURVE_Y, points, {"agreement": texts.CURVE_Y}, xaxis_title=texts.CURVE_X, xaxis_dtick=1)
-    for figure in drawn:
-        number = found.facts["n_groups"]
-        figure.add_vline(number, line_dash="dot", annotation_text=texts.CURVE_TAKEN.format(n=number))
-    figures.draw(drawn, found.id)
-    st.caption(texts.CURVE_NOTE)
 
 
 def _draw_acts(layout: Layout, found: Proposal) -> None:
@@ -126,7 +110,7 @@ def _draw_acts(layout: Layout, found: Proposal) -> None:
     )
 
 
-def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
+def _draw_group(layout: Layout, found: Proposal, group: Group, view: str) -> None:
     act: dict[str, Any] = {
         "layout": layout,
         "discovery_id": found.id,
@@ -135,22 +119,25 @@ def _draw_group(layout: Layout, found: Proposal, group: Group) -> None:
     }
     key = f"{found.id}-{group.title}"
     with st.container(border=True):
-        words, buttons = st.columns([5, 4], vertical_alignment="center")
         badge = f" · :green-badge[{frame.plain(group.name)}]" if group.name else ""
-        words.markdown(f"**Group {group.title}**{badge} · {plural(len(group.building_ids), 'building')}")
-        with buttons.container(horizontal=True, horizontal_alignment="right"):
+        st.markdown(f"**Group {group.title}**{badge} · {plural(len(group.building_ids), 'building')}")
+        st.caption(_facts_words(group))
+        with st.container(horizontal=True, gap="small"):
+            frame.press(
+                texts.SHOW,
+                partial(selection_panel.select, view, group.building_ids),
+                key=f"show-{key}",
+                help=texts.SHOW_HELP,
+            )
             _draw_name(group, key, act)
             if len(group.numbers) > 1:
-                split = frame.does(lambda: discovering.split_group(**act))
-                st.button(texts.SPLIT, icon=":material/call_split:", key=f"split-{key}", on_click=split)
-            drop = frame.does(lambda: discovering.drop_group(**act))
-            st.button(texts.DROP, icon=":material/close:", key=f"drop-{key}", help=texts.DROP_HELP, on_click=drop)
-        st.caption(_facts_words(group))
-        if group.central:
-            pictures = umap_picture.pictures_of(layout, found.facts["chip_set"], group.central[:N_CHIPS])
-            st.image(pictures, width=CHIP_PX)
-        else:
-            st.caption(texts.ALL_ANSWERED)
+                frame.press(
+                    texts.SPLIT, lambda: discovering.split_group(**act), icon=":material/call_split:", key=f"split-{key}"
+                )
+            frame.press(
+                texts.DROP, lambda: discovering.drop_group(**act), icon=":material/close:", key=f"drop-{key}",
+                help=texts.DROP_HELP,
+            )  # fmt: skip
 
 
 def _draw_name(group: Group, key: str, act: dict[str, Any]) -> None:

@@ -10,12 +10,12 @@ import streamlit as st
 
 from pu_geo import wording
 from pu_geo.assessment import auditing
-from pu_geo.explore import umap_picture
 from pu_geo.maps import run_card
 from pu_geo.methods import catalog
 from pu_geo.records import RunFacts
 from pu_geo.runs import comparing, results, training
 from pu_geo.runs.comparing import Comparison, Disagreement, MapPoints, Side
+from pu_geo.scenes import pictures
 from pu_geo.store import chosen as choices
 from pu_geo.store import run_names
 from pu_geo.store.layout import Layout
@@ -167,9 +167,9 @@ def _draw_disagreement(layout: Layout, found: Comparison) -> None:
 def _chips(layout: Layout, run: RunFacts, title: str, rows: Sequence[Disagreement]) -> None:
     st.caption(f"{title}{'' if rows else texts.NOWHERE}")
     if rows:
-        pictures = umap_picture.chip_pictures(layout, run.run_id, [row.building_id for row in rows])
+        images = pictures.of_run(layout, run.run_id, [row.building_id for row in rows])
         captions = [f"{row.places[0]:,} | {row.places[1]:,}{' +' if row.label == 'positive' else ''}" for row in rows]
-        st.image(pictures, width=_CHIP_PX, caption=captions)
+        st.image(images, width=_CHIP_PX, caption=captions)
 
 
 # Figures
