@@ -49,6 +49,7 @@ def worked_on(folder: Path) -> tuple[Project, Layout]:
     project, layout = Project.sample(folder, progress=False), Layout(folder)
     damaged = {building for building, true in town().items() if true["damage"] not in ("no-damage", "minor-damage")}
     project.label([each for each in project.building_ids() if each in damaged][::3][:N_CLICKS], analyst="ann")
+    project.look()
     run = project.train(preset="quick")
     check = random_audits.begin_audit(layout, run.run_id, N_CHECKS, "ann")
     queue = random_audits.advance_check(layout, "ann", check, done=None)
