@@ -41,23 +41,24 @@ STANDS_OUT, FOLLOWS_FROM = 0.5, 1.0  # robust standard deviations from which a m
 NEARLY_ALL, FEW = 0.8, 0.5  # of a group and of all others
 
 
-def look(roots: Singles) -> Singles:
+def look(roots: Singles, space: Space | None = None) -> Singles:
     """Bring chips to where those that look alike are near each other: the whitened reading of all views, without a label.
 
     Args:
         roots: square roots of features (see `two_readings.roots_of`), averaged over views, float32 [N, E].
+        space: measured before, where chips come block by block; of these roots if None.
 
     Returns:
         Unit rows, float32 [N, d], d = 64 or E where that is less.
     """
-    return embedded(Space.of(roots, roots, POWER).white(roots), DIM)
+    return embedded((space or Space.of(roots, roots, POWER)).white(roots), DIM)
 
 
-def nearer_than_chance(rows: Singles, is_clicked: Bools) -> float | None:
+def nearer_than_chance(rows: NDArray[np.floating], is_clicked: Bools) -> float | None:
     """Return how many times more clicks are among the 10 nearest of a click than among any 10 buildings.
 
     Args:
-        rows: unit rows, float32 [N, D].
+        rows: float [N, D], unit rows of a look, or places; near is what has the least distance.
         is_clicked: bool [N].
 
     Returns:
@@ -66,9 +67,9 @@ def nearer_than_chance(rows: Singles, is_clicked: Bools) -> float | None:
     n, clicks = len(rows), np.flatnonzero(is_clicked)
     if len(clicks) < FEWEST_CLICKS or len(clicks) == n:
         return None
-    k, shares = min(N_NEAR, n - 1), []
+    k, shares, half_squares = min(N_NEAR, n - 1), [], (rows**2).sum(1) / 2
     for row in clicks[:: -(-len(clicks) // MOST_CLICKS)].tolist():
-        alike = rows @ rows[row]
+        alike = rows @ rows[row] - half_squares
         alike[row] = -np.inf
         shares.append(is_clicked[np.argpartition(-alike, k - 1)[:k]].mean())
     return float(np.mean(shares) * (n - 1) / (len(clicks) - 1))
@@ -260,30 +261,26 @@ def traits(before: NDArray[np.uint8] | None, after: NDArray[np.uint8]) -> Single
     Returns:
         float32 [B, 10], columns `CHANGES` and `LEVELS`, in gray levels; the last change is 1 - correlation of both dates.
     """
-    now = _levels(after)
+    now, gray_now = _levels(after)
     if before is None:
         return np.concatenate([np.full((len(after), len(CHANGES)), np.nan), now[:, :4]], 1).astype(np.float32)
-    then = _levels(before)
-    alike = [_correlation(*pair) for pair in zip(_gray(before), _gray(after), strict=True)]
+    then, gray_then = _levels(before)
+    alike = [_correlation(*pair) for pair in zip(gray_then, gray_now, strict=True)]
     changed = np.concatenate([now - then, 1 - np.reshape(alike, (-1, 1))], 1)
     return np.concatenate([changed, then[:, :4]], 1).astype(np.float32)
 
 
-def _middle(chips: NDArray[np.uint8]) -> Singles:
+def _levels(chips: NDArray[np.uint8]) -> tuple[Doubles, Singles]:
+    """Return mean gray, roughness, red against blue, green against both, and patchiness, float64 [B, 5], of the middle half
+    of chips, and it in gray, float32 [B, H / 2, W / 2].
+    """
     height, width = chips.shape[2:]
-    return chips[:, :3, height // 4 : -(height // 4) or None, width // 4 : -(width // 4) or None].astype(np.float32)
-
-
-def _gray(chips: NDArray[np.uint8]) -> Singles:
-    return np.asarray(_middle(chips).mean(1), np.float32)
-
-
-def _levels(chips: NDArray[np.uint8]) -> Doubles:
-    """Mean gray, roughness, red against blue, green against both, and patchiness, float64 [B, 5]."""
-    bands, gray = _middle(chips), _gray(chips)
+    bands = chips[:, :3, height // 4 : -(height // 4) or None, width // 4 : -(width // 4) or None].astype(np.float32)
+    gray = bands.mean(1)
     red, green, blue = (bands[:, min(band, bands.shape[1] - 1)].mean((1, 2)) for band in range(3))
     rough = np.abs(np.diff(gray, axis=1)).mean((1, 2)) + np.abs(np.diff(gray, axis=2)).mean((1, 2))
-    return np.stack([gray.mean((1, 2)), rough, red - blue, green - (red + blue) / 2, gray.std((1, 2))], 1).astype(np.float64)
+    levels = [gray.mean((1, 2)), rough, red - blue, green - (red + blue) / 2, gray.std((1, 2))]
+    return np.stack(levels, 1).astype(np.float64), gray
 
 
 def _correlation(one: Singles, other: Singles) -> float:

@@ -7,8 +7,6 @@ import uuid
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
-
 from pu_geo.errors import ProjectError
 from pu_geo.records import rows_of
 from pu_geo.store import contents, decisions, population, store
@@ -80,7 +78,7 @@ def on_the_ground(layout: Layout, building_ids: Sequence[str]) -> str:
         found, xy = population.sites(db, building_ids), contents.centers_m(db, known)
     sites = [f"{name or 'far from all sites'}: {n:,}" for name, n in sorted(Counter(found.named).items()) if found.names]
     is_in = rows_of(known, building_ids) >= 0
-    times = looks.nearer_than_chance((xy - xy.mean(0)).astype(np.float32), is_in)
+    times = looks.nearer_than_chance(xy - xy.mean(0), is_in)
     near = "" if times is None else f"Stands {times:.1f} times as densely on the ground as buildings at random."
     return " · ".join(filter(None, (*sites, near)))
 

@@ -40,6 +40,8 @@ def test_clicks_of_one_kind_lie_nearer_than_chance_and_random_ones_do_not() -> N
     assert looks.nearer_than_chance(rows, is_rare) == pytest.approx(414 / 14, rel=0.15)
     assert looks.nearer_than_chance(rows, random) == pytest.approx(1, abs=0.25)
     assert looks.nearer_than_chance(rows, np.arange(len(rows)) < 4) is None
+    xy = rng.uniform(-500, 500, (800, 2))  # places, of any length: the middle is near to itself, too
+    assert looks.nearer_than_chance(xy, np.hypot(*xy.T) < 120) > 12
 
 
 def test_elsewhere_adds_ranks_of_likeness_and_of_score() -> None:
