@@ -63,7 +63,7 @@ from pu_geo.store.choices import Threshold
 from pu_geo.store.feature_sets import FeatureSet
 from pu_geo.store.grades import Grade
 from pu_geo.store.layout import Layout, find_project, read_array
-from pu_geo.wording import listed
+from pu_geo.wording import LABEL_WORDS, listed
 
 if TYPE_CHECKING:
     import geopandas
@@ -846,10 +846,7 @@ def _where_else(path: PathOrText) -> str:
 
 _GRAY, _INK = "#c9ccd1", "#1c1c1c"
 _STEPS = (_GRAY, "#fdae6b", "#e6452c", "#7f0000")
-_ANSWERS = {
-    "cleared": ("not reviewed", _GRAY), "positive": ("damaged", "#D55E00"), "not_damaged": ("not damaged", "#0072B2"),
-    "not_assessable": ("not assessable", "#009E73"),
-}  # fmt: skip
+_ANSWERS = {"cleared": _GRAY, "positive": "#D55E00", "not_damaged": "#0072B2", "not_assessable": "#009E73"}
 
 
 def _figure(layout: Layout, source: str, color: coloring.Coloring) -> plotly.graph_objects.Figure:
@@ -864,7 +861,7 @@ def _figure(layout: Layout, source: str, color: coloring.Coloring) -> plotly.gra
     values, names = color.values, color.names
     shades: Iterable[str] = _STEPS if color.steps else ()
     if color.kind == "labels":
-        names, shades = zip(*_ANSWERS.values(), strict=True)
+        names, shades = [LABEL_WORDS[each] for each in _ANSWERS], _ANSWERS.values()
         values = np.array([list(_ANSWERS).index(each) for each in given.tolist()], np.float32)
     assert values is not None
 

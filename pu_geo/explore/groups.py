@@ -124,9 +124,7 @@ def _grouping(layout: Layout, source: str, run_id: str, v: str, stamps: tuple[An
     return Grouping(source, why, described, sum(one.n_positive for one in described[:n]))
 
 
-def _described(
-    layout: Layout, ids: Sequence[str], part: Ints, words: Sequence[str], follows: Sequence[str]
-) -> list[Group]:  # fmt: skip
+def _described(layout: Layout, ids: Sequence[str], part: Ints, words: Sequence[str], follows: Sequence[str]) -> list[Group]:
     """Describe each part of some buildings that has members."""
     with store.connect(layout) as db:
         pu, taken, acts = labels.pu_set(db, ids=ids), pseudo_positives.accepted_ids(db), pseudo_positives.acts(db)
@@ -204,17 +202,11 @@ def reject(layout: Layout, source: str, group: Group, *, analyst: str) -> int:
     return len(before.intersection(group.building_ids))
 
 
-def _decide(
-    layout: Layout, source: str, decision: str, group: Group, ids: Sequence[str], analyst: str
-) -> None:  # fmt: skip
+def _decide(layout: Layout, source: str, decision: str, group: Group, ids: Sequence[str], analyst: str) -> None:
     op = secrets.token_hex(16)
     members = list(group.building_ids)
-    facts = {
-        "source": source, "decision": decision, "of": group.words, "building_ids": list(ids), "members": members,
-    }  # fmt: skip
-    store.call(
-        layout, decisions.decide, op, pseudo_positives.KIND, f"{decision} {op[:16]}", facts, analyst=analyst
-    )  # fmt: skip
+    facts = {"source": source, "decision": decision, "of": group.words, "building_ids": list(ids), "members": members}
+    store.call(layout, decisions.decide, op, pseudo_positives.KIND, f"{decision} {op[:16]}", facts, analyst=analyst)
 
 
 def undo(layout: Layout, decision: int, *, analyst: str) -> str:

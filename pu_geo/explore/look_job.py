@@ -10,7 +10,7 @@ from pu_geo.analysis import looks as formulas
 from pu_geo.analysis import projection
 from pu_geo.analysis.assessability import reasons
 from pu_geo.analysis.neighbor_graph import blocks
-from pu_geo.analysis.two_readings import DIM, MOST_MEASURED, POWER, Space, embedded, plain_and_roots
+from pu_geo.analysis.two_readings import MOST_MEASURED, POWER, Space, plain_and_roots
 from pu_geo.explore import looks
 from pu_geo.records import Facts, Singles, rows_of
 from pu_geo.store import contents, feature_sets, population, store
@@ -65,7 +65,8 @@ def look(job: Job, *, source: str = looks.LOOK, chip_set: str = "", feature_set:
         part, stands = formulas.regions(read_array(path))
         regions = {"part": part.tolist(), "stands": stands.tolist()}
         found, measures = _groups(job, chip_set, ids, np.asarray(rows))
-        write_array(of_groups.with_suffix(".npy"), measures)
+        if source == looks.LOOK:
+            write_array(layout.look_traits(chip_set, feature_set), measures)
         write_json(of_groups, {"regions": regions, **found})
     return {"source": source, "n": len(rows)}
 
@@ -83,7 +84,7 @@ def _look(job: Job, chip_set: str, name: str) -> Singles:
     parts = []
     for part in blocks(n, check=job.stop_if_cancelled):
         job.report(0.3 + 0.7 * part.start / n, "how buildings look")
-        parts.append(embedded(space.white(plain_and_roots(views, part)[1]), DIM))
+        parts.append(formulas.look(plain_and_roots(views, part)[1], space))
     return np.concatenate(parts)
 
 

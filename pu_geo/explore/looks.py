@@ -76,7 +76,7 @@ def rows_of(layout: Layout, source: str) -> Singles:
 
 def traits_of(layout: Layout) -> Singles:
     """Return how buildings of the look changed, float32 [N, 10], see `analysis.looks.traits`. Raises as `rows_of` does."""
-    return _made(layout, groups_file(layout, LOOK).with_suffix(".npy"))
+    return _made(layout, layout.look_traits(*_of_look(layout)))
 
 
 def _made(layout: Layout, path: Path) -> Singles:
@@ -101,7 +101,7 @@ def plane_file(layout: Layout, source: str) -> Path:
 
 
 def groups_file(layout: Layout, source: str) -> Path:
-    """Return the file of a source's clusters, see `groups_job`. Raises ProjectError if there is no such source."""
+    """Return the file of a source's clusters, see `look_job`. Raises ProjectError if there is no such source."""
     return layout.look_groups(*_of_look(layout)) if source == LOOK else layout.run(source) / "groups.json"
 
 

@@ -252,8 +252,8 @@ def new_views(layout: Layout, chip_set: str, name: str, shape: tuple[int, int, i
 
 def look_files(layout: Layout, chip_set: str, name: str) -> list[Path]:
     """Return the files that show how buildings look by the features of a set, those that are there."""
-    parts = (part(chip_set, name) for part in (layout.look_groups, layout.look_plane, layout.look))
-    return [path for path in (*parts, layout.look_groups(chip_set, name).with_suffix(".npy")) if path.is_file()]
+    parts = (layout.look_groups, layout.look_traits, layout.look_plane, layout.look)
+    return [path for part in parts if (path := part(chip_set, name)).is_file()]
 
 
 def look_next(job: Job, chip_set: str, name: str) -> None:

@@ -123,6 +123,9 @@ class Layout:
     def look_groups(self, chip_set: str, feature_set: str) -> Path:
         return self._of_features(chip_set, feature_set, "look_groups.json")
 
+    def look_traits(self, chip_set: str, feature_set: str) -> Path:
+        return self._of_features(chip_set, feature_set, "look_traits.npy")
+
     def _of_features(self, chip_set: str, feature_set: str, ending: str) -> Path:
         own = "" if feature_set == RCF else f"{checked_id(feature_set)}."
         return self.path("chips", f"{checked_id(chip_set)}.{own}{ending}")
