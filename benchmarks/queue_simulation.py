@@ -8,23 +8,17 @@ and prints the table of docs/methods.md.
 
 from __future__ import annotations
 
-import os
 import sys
-import tempfile
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 from unittest.mock import patch
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from benchmarks import ranking_sources
 from benchmarks.kept import Kept, ahead, row, table
 from benchmarks.ranking_sets import Source, read_source
 from pu_geo.analysis import metrics, queue, ranker
@@ -32,74 +26,23 @@ from pu_geo.analysis.two_readings import Marks, votes_of
 from pu_geo.answers import ranking
 from pu_geo.answers.queueing import LENGTH, MOST_OF_SILENT_SCENES
 from pu_geo.answers.ranking_of_many import ManyBuildings, places_of
-from pu_geo.features import rcf
 from pu_geo.store.labels import Moment
 
-SHARED = Path(os.environ.get("PU_GEO_SHARED", Path(__file__).resolve().parents[2] / "shared"))
-N_FILTERS = 256
 N_CLICKS, N_ANSWERS, EVERY, N_DRAWS = 10, 30, 5, 30
 FALL = 0.02
 HIGHEST, SPREAD = "highest scores", "spread"
 CHOSEN = (("joplin", None), ("joplin", 0.2), ("santa_rosa_a", None), ("matthew_wind", None), ("neighborhoods", None))
-REPORTED = (("harvey_flood", None), ("florence_flood", None), ("harvey_a", 0.05), ("harvey_d", 0.2))
+REPORTED = (("harvey_flood", None), ("florence_flood", None), ("harvey_a", 0.05))
 Rows = NDArray[np.int64]
-S = TypeVar("S", "Event", Source)
 
 
-@dataclass(frozen=True)
-class Event:
-    """Chips of an event: features float32 [N, 512], positions in metres float64 [N, 2], and the truth bool [N]."""
-
-    features: NDArray[np.float32]
-    xy_m: NDArray[np.float64]
-    is_damaged: NDArray[np.bool_]
-
-    def take(self, rows: NDArray[np.int64]) -> Event:
-        return Event(self.features[rows], self.xy_m[rows], self.is_damaged[rows])
-
-
-def joplin() -> Event:
-    """Both scenes, pre and post; major damage and destroyed count, un-classified buildings are dropped."""
-    found = ranking_sources.joplin(SHARED / "data")
-    return Event(
-        described(found["chips"].astype(np.uint8)), found["xy_m"].astype(np.float64), found["is_damaged"].astype(np.bool_)
-    )
-
-
-def harvey() -> Event:
-    """Region A, post only: all undamaged chips and 1,000 of the damaged ones."""
-    found = ranking_sources.harvey(SHARED / "data" / "harvey_chips" / "region_A.zip")
-    is_damaged = found["is_damaged"].astype(np.bool_)
-    some = np.random.default_rng(0).choice(np.flatnonzero(is_damaged), 1000, replace=False)
-    rows = np.sort(np.concatenate([np.flatnonzero(~is_damaged), some]))
-    return Event(described(found["chips"][rows].astype(np.uint8)), found["xy_m"][rows].astype(np.float64), is_damaged[rows])
-
-
-def described(pictures: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Features of the chips as cut, float32 [N, 512]."""
-    bank = rcf.RcfBank.fit(pictures, torch.Generator().manual_seed(0), rcf.RcfSettings(n_filters=N_FILTERS))
-    return bank.transform(pictures, 1, seed=0, device=torch.device("cpu"))[0].astype(np.float32)
-
-
-def kept(make: Callable[[], Event]) -> Event:
-    """Make an event, or take it from the temporary folder of an earlier call."""
-    version = zlib.crc32(Path(rcf.__file__).read_bytes())
-    path = Path(tempfile.gettempdir()) / "pu_geo_queue_simulation" / f"{make.__name__}-{version:08x}.npz"
-    if not path.exists():
-        path.parent.mkdir(exist_ok=True)
-        part = path.with_suffix(".part.npz")
-        np.savez(part, **vars(make()))
-        part.rename(path)
-    with np.load(path) as arrays:
-        return Event(**arrays)
-
-
-def thinned(event: S, share: float, seed: int) -> S:
+def thinned(event: Source, share: float, seed: int) -> Source:
     """Keep so many of the damaged chips, others for each seed, that they are `share` of all."""
     undamaged = np.flatnonzero(~event.is_damaged)
     n_damaged = round(share / (1 - share) * len(undamaged))
     chosen = np.random.default_rng(seed).choice(np.flatnonzero(event.is_damaged), n_damaged, replace=False)
-    return event.take(np.sort(np.concatenate([undamaged, chosen])))
+    rows = np.sort(np.concatenate([undamaged, chosen]))
+    return Source(event.is_damaged[rows], event.views[:, rows], event.scene[rows], event.xy_m[rows])
 
 
 @dataclass(frozen=True)
@@ -178,8 +121,9 @@ class Loop:
         return answers
 
 
-def played(loop: Loop, name: str, seed: int, arm: str) -> Answered:
+def played(ready: Loop | None, event: Source, name: str, seed: int, arm: str) -> list[Answered]:
     """Play one draw of clicks, and rank by as many random answers, too."""
+    loop = ready or Loop(event, arm)
     is_damaged, everything, draw = loop.event.is_damaged, np.arange(loop.n), np.random.default_rng([seed, 77])
     clicked = np.sort(draw.choice(np.flatnonzero(is_damaged), N_CLICKS, replace=False))
     others = draw.choice(np.setdiff1d(everything, clicked), N_ANSWERS, replace=False)
@@ -193,11 +137,7 @@ def played(loop: Loop, name: str, seed: int, arm: str) -> Answered:
     before = loop.scores(clicked)
     scored = ((before, is_open), (after, is_open), (after, both), (by_chance, both), (before, both))
     ap = [round(metrics.average_precision(scores[mask], is_damaged[mask]), 4) for scores, mask in scored]
-    return Answered(name, seed, arm, int(is_damaged[[*answers]].sum()), *ap[:4], round(ap[3] - ap[4], 4))
-
-
-def _played(loop: Loop | None, event: Source, name: str, seed: int, arm: str) -> list[Answered]:
-    return [played(loop or Loop(event, arm), name, seed, arm)]
+    return [Answered(name, seed, arm, int(is_damaged[[*answers]].sum()), *ap[:4], round(ap[3] - ap[4], 4))]
 
 
 def title(name: str, share: float | None) -> str:
@@ -220,7 +160,6 @@ def summary(outcomes: Sequence[Answered], names: Sequence[str], words: str) -> s
 
 def main() -> None:
     cache, sets = Path(sys.argv[1]), [*CHOSEN, *REPORTED]
-    torch.set_num_threads(1)
     for name, share in sets:
         if not (cache / f"{name}.npz").exists():
             continue
@@ -230,7 +169,7 @@ def main() -> None:
             part = source if share is None else thinned(source, share, seed)
             for arm in (HIGHEST, SPREAD):
                 key = title(name, share), seed, arm
-                KEPT.once(key, partial(_played, loops.get(arm), part, *key))
+                KEPT.once(key, partial(played, loops.get(arm), part, *key))
     found = KEPT.read()
     there = [title(*each) for each in sets if any(one.set == title(*each) for one in found)]
     chosen = [name for name in there if name in [title(*each) for each in CHOSEN]]

@@ -40,10 +40,6 @@ class Source:
     place: NDArray[np.int64] | None = None
     damage: NDArray[np.str_] | None = None
 
-    def take(self, rows: NDArray[np.int64]) -> Source:
-        """Return some chips, without the numbers of their places."""
-        return Source(self.is_damaged[rows], self.views[:, rows], self.scene[rows], self.xy_m[rows])
-
 
 @dataclass(frozen=True)
 class Cell:

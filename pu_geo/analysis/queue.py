@@ -24,8 +24,8 @@ TOP, NEW = "among the highest scores", "unlike anything answered so far"
 """Why a building is exploited or explored: those reasons that hold only until the ranking changes."""
 N_CANDIDATES = 800  # unanswered chips that umap_picture compares, half of them those with the highest scores
 N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
-PART_LIKELY = 0.7  # of the buildings that score 0.5 and more, the highest: exploited are some of these
-MOST_LIKELY = 120  # of them
+PART_LIKELY = 2 / 3  # of the buildings that score 0.5 and more, the highest: exploited are some of these
+MOST_LIKELY = 100  # of them
 LIKE_POWER = 3  # of the cosine of two chips, as far as one covers the look of the other
 
 
@@ -67,7 +67,7 @@ class Mix:
 
 
 DEFAULT_MIX = Mix(exploit=0.8, explore=0.1, audit=0.1)
-"""Chosen with `python -m benchmarks.queue_simulation`; the table is in docs/methods.md."""
+"""Chosen by how many answers it took to find the damage; the table is in docs/methods.md."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def spread(scores: Floats, features: FeatureRows, xy_m: Floats, state: QueueStat
 
     Each is the one least crowded by those that were answered, shown or chosen before it. A building crowds another by the
     larger of exp(-d^2 / 2 (300 m)^2) and the third power of their cosine. Likely are the highest of those that score 0.5 and
-    more, seven of ten of them and at most 120, and the n highest in any case. Sites are asked in their turn.
+    more, two thirds of them and at most 100, and the n highest in any case. Sites are asked in their turn.
 
     Source: ours. The highest scores alone lie in a few streets that look alike: learned from, they pull the ranking there.
 

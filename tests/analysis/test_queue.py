@@ -88,7 +88,7 @@ def test_exploit_spreads_over_places_and_looks_of_likely_damage_and_a_renewal_go
     queue = next_queue(scores, features, xy_m, state, mix=Mix(1, 0, 0), n=10)
     rows = rows_of(queue, "exploit")
     free = np.flatnonzero(~state.is_answered[:60])
-    likely = free[np.argsort(-scores[free], kind="stable")][: int(0.7 * 58)].tolist()
+    likely = free[np.argsort(-scores[free], kind="stable")][: 58 * 2 // 3].tolist()
     assert rows == least_crowded(likely, features, xy_m, [3, 17], 10)
     assert np.bincount(group[rows])[1:].min() >= 2, "two of the street are answered"
     shown = replace(state, is_shown=np.isin(np.arange(300), rows))
