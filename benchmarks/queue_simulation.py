@@ -89,7 +89,9 @@ class Loop:
         rest = np.setdiff1d(np.arange(self.n), [*clicked, *asked])
         unlabeled = np.sort(rest[np.argsort(places_of(self.n)[rest], kind="stable")[: ranking.MOST_UNLABELED]])
         votes = votes_of(self.event.xy_m[[*clicked, *queued]], len(clicked)) if self.counts_votes else None
-        return self.many._ranked(Moment(0, ""), Marks(clicked, queued, unlabeled, known, known[:0], votes), known[:0]).scores
+        return self.many._ranked(
+            Moment(0, ""), Marks(clicked, queued, unlabeled, known, known[:0], votes=votes), known[:0]
+        ).scores
 
     def play(self, clicked: Rows, seed: int) -> dict[int, str]:
         """Answer the queue; return row -> kind, in the order of the answers."""

@@ -28,7 +28,7 @@ MOST_SHARE_PULL = 2.0  # most that the share moves the log odds of the propagate
 CLICKS_PULL = 6.0  # how much held-out clicks move them
 LEAST_CUT, MOST_CUT = 0.005, 0.5  # bounds of the share of the unlabeled that scores above 0.5
 NEIGHBORHOOD_M = 300.0  # what the queue found so near to each other counts as little more than one click
-MOST_COMPARED = 1000  # damaged buildings that each one the queue found is compared with, about
+MOST_COMPARED = 400  # damaged buildings that each one the queue found is compared with, about
 PLACE_FLOOR = 0.05  # added to places before their logarithm: being second or third of thousands is all the same
 _NO_SPREAD = 1e-9  # largest variance below which all chips are taken for the same
 
@@ -172,7 +172,7 @@ class Marks:
     unlabeled: Ints
     not_damaged: Ints
     accepted: Ints
-    votes: Floats | None = None
+    votes: Floats | None = field(default=None, kw_only=True)
 
     @property
     def positive(self) -> Ints:

@@ -354,7 +354,7 @@ def _marks_at(layout: Layout, chip_set: str, stamp: str, at_event: int) -> Marks
     is_queued = np.zeros(len(positive), np.bool_) if pu.is_queued is None else pu.is_queued[positive]
     own, queued = positive[~is_queued], positive[is_queued]
     votes = votes_of(places_m(layout, chip_set)[np.concatenate([own, queued])], len(own)) if len(queued) else None
-    return Marks(own, queued, unlabeled, known, np.zeros(0, np.int64), votes)
+    return Marks(own, queued, unlabeled, known, np.zeros(0, np.int64), votes=votes)
 
 
 def places_m(layout: Layout, chip_set: str) -> NDArray[np.float64]:

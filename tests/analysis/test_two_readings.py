@@ -114,7 +114,7 @@ def test_damaged_ones_that_the_queue_found_count_once_a_neighborhood() -> None:
     own, street = marked(truth), np.flatnonzero(~truth)[:12]
     rest, alike = np.setdiff1d(own.unlabeled, street), np.ones(24, np.float32)
     alone, full, one, equal = (
-        read(views, Marks(own.clicked, street, rest, NONE, NONE, votes))[1]
+        read(views, Marks(own.clicked, street, rest, NONE, NONE, votes=votes))[1]
         for votes in (
             np.where(np.arange(24) < 12, 1, 1e-6).astype(np.float32),
             None,
