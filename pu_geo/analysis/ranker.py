@@ -20,7 +20,7 @@ last damaged buildings in half the answers that it takes without, or less; above
 ACCEPTED_SHARE = 0.25
 """Most of the positives' weight that buildings of accepted clusters get together: a large cluster of one kind of damage
 would
-outvote the clicks. Measured with `benchmarks.inspector`; the table is in docs/methods.md."""
+outvote the clicks. The table is in docs/methods.md."""
 
 EMBEDDING_DIM = 64  # axes along which a ranker's run is explored
 MAX_UNLABELED = 3000  # unlabeled chips that are learned from; more would only take longer
