@@ -30,7 +30,8 @@ Table = dict[str, NDArray[np.generic]]
 
 
 def prepare_all(data: Path, cache: Path) -> None:
-    """Make every set that is there and not yet made; `town` from the folder DATA/town, which `make_sample.py` filled."""
+    """Make every set that is there and not yet made; `town` from the folder DATA/town, which `make_sample.py` filled,
+    `neighborhoods` from the file that `make_neighborhoods.py` wrote."""
     cache.mkdir(parents=True, exist_ok=True)
     xbd = {"joplin": data / "joplin_xbd"}
     xbd |= {name: data / "xbd_events" / name for name in ("santa_rosa_a", "matthew_wind", "harvey_flood", "florence_flood")}
@@ -48,6 +49,10 @@ def prepare_all(data: Path, cache: Path) -> None:
             _keep(cache, name, harvey(path))
     if (data / "town").is_dir() and not (cache / "town.npz").exists():
         _keep(cache, "town", cut([data / "town"], "footprints.geojson"))
+    drawn = data / "neighborhoods.npz"
+    if drawn.exists() and not (cache / "neighborhoods.npz").exists():
+        with np.load(drawn, allow_pickle=False) as found:
+            _keep(cache, "neighborhoods", dict(found))
 
 
 @lru_cache(maxsize=1)

@@ -30,6 +30,8 @@ MIN_CLICKS = 4  # fewer clicks cannot be held out in turn
 MOST_SHARE_PULL = 2.0  # most that the share moves the log odds of the propagated reading
 CLICKS_PULL = 6.0  # how much held-out clicks move them
 LEAST_CUT, MOST_CUT = 0.005, 0.5  # bounds of the share of the unlabeled that scores above 0.5
+NEIGHBORHOOD_M = 300.0  # what the queue found so near to each other counts as little more than one click
+MOST_COMPARED = 400  # damaged buildings that each one the queue found is compared with, about
 PLACE_FLOOR = 0.05  # added to places before their logarithm: being second or third of thousands is all the same
 _NO_SPREAD = 1e-9  # largest variance below which all chips are taken for the same
 
@@ -178,6 +180,7 @@ class Marks:
         unlabeled: nobody labeled them.
         not_damaged: a person called them so.
         accepted: of accepted clusters, which nobody clicked.
+        votes: what each of clicked and queued counts, in clicks, float32 [P], see `votes_of`; None where all count alike.
     """
 
     clicked: Ints
@@ -185,10 +188,29 @@ class Marks:
     unlabeled: Ints
     not_damaged: Ints
     accepted: Ints
+    votes: Floats | None = field(default=None, kw_only=True)
 
     @property
     def positive(self) -> Ints:
         return np.concatenate([self.clicked, self.queued])
+
+
+def votes_of(xy_m: NDArray[np.float64], n_clicked: int) -> Floats:
+    """Return what damaged buildings count, in clicks, float32 [P] in (0, 1]: 1 for each click, and for those the queue found
+    1 a neighborhood, as it finds the clearest damage, often street by street.
+
+    Source: ours: 1 / sum over all damaged of exp(-d^2 / 2 (300 m)^2), which is about 1 / (how many are near).
+
+    Args:
+        xy_m: places in metres, the analyst's own clicks first, float64 [P, 2]; who has none (NaN) has no neighbors.
+        n_clicked: how many are own clicks.
+    """
+    votes, step = np.ones(len(xy_m), np.float32), max(1, len(xy_m) // MOST_COMPARED)
+    others, queued = xy_m[::step], xy_m[n_clicked:]
+    far = (queued[:, :1] - others[:, 0]) ** 2 + (queued[:, 1:] - others[:, 1]) ** 2
+    near = step * np.nan_to_num(np.exp(-far / (2 * NEIGHBORHOOD_M**2))).sum(1)
+    votes[n_clicked:] = 1 / np.maximum(near, 1)
+    return votes
 
 
 @dataclass(frozen=True)
@@ -379,6 +401,8 @@ class _Fit:
         others = np.concatenate([unlabeled, marks.not_damaged, accepted])
         weights = side_weights(len(which), len(unlabeled), len(marks.not_damaged), len(accepted))
         clicked, more, rest = np.split(weights, [len(which), len(which) + len(accepted)])
+        if marks.votes is not None and len(which):
+            clicked = marks.votes[which] * (clicked.sum() / marks.votes[which].sum())
         slopes, loss = [], 0.0
         every_view = self.views[:, which].reshape(-1, self.views.shape[2])
         for n, positive, values in (

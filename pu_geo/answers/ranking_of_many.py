@@ -170,7 +170,7 @@ class ManyBuildings:
         self._add(np.concatenate([marks.positive, marks.unlabeled, marks.not_damaged]))
         own = Marks(*(self._place[rows] for rows in (
             marks.clicked, marks.queued, marks.unlabeled, marks.not_damaged, marks.accepted,
-        )))  # fmt: skip
+        )), votes=marks.votes)  # fmt: skip
         reading = self._fit(self._chips, own, lambda places: self._views_of(self._rows[places]))
         raw = reading.scores(self._chips, self._settings.propagation)
         middle = middle_of(raw[own.unlabeled if len(own.unlabeled) else own.not_damaged], reading.share)
