@@ -58,7 +58,7 @@ def outcome_of(name: str, draw: int, views: NDArray[np.float16], is_damaged: NDA
     y[clicks] = 1
     model = PURanker() if name == "PURanker" else ALL[name](preset="quick", random_state=draw, device="cpu")
     scores, truth = model.fit(views, y).decision_function(views)[y == 0], is_damaged[y == 0]
-    share = estimates.share_to_start_from(np.asarray(views[0], np.float32), y == 1)
+    evidence = estimates.evidence_to_start_from(np.asarray(views[0], np.float32), y == 1)
     at_true = scores >= np.sort(scores)[::-1][truth.sum() - 1]
     figures = (
         metrics.auc(scores, truth),
@@ -66,7 +66,9 @@ def outcome_of(name: str, draw: int, views: NDArray[np.float16], is_damaged: NDA
         f1(scores >= model.threshold_, truth),
         f1(scores >= 0.5, truth),
     )
-    return Outcome(name, draw, *(round(each, 4) for each in (*figures, share or 0.0, float(truth.mean()))))
+    return Outcome(
+        name, draw, *(round(each, 4) for each in (*figures, evidence.share if evidence else 0.0, float(truth.mean())))
+    )
 
 
 def run_thresholds(folder: Path) -> None:
