@@ -38,8 +38,8 @@ OLD_FEWEST, OLD_LEAST = 30, 0.005  # of the rule before: it flagged as many at l
 RESULT = Path(__file__).parent / "results" / "evidence.md"
 HEAD = """# Does a run know when its ranking fails, and how many does it flag at first?
 
-Made by `python -m benchmarks.evidence`; 5 draws of each set, share of damage and number of clicks, with seeds that nothing was
-chosen on. A run of the default warns where the third of its held-out clicks that stands lowest is on average below 62 % of the
+Made by `python -m benchmarks.evidence`; 5 draws of each set, share of damage and number of clicks (3 where rankings fail),
+with seeds that nothing was chosen on. A run of the default warns where the third of its held-out clicks that stands lowest is on average below 62 % of the
 list. Draws with 8 damaged buildings or more left; in brackets 95 % intervals. *swapped*: each building has the post image of
 another scene; *hidden*: of an intact building; *blurred*: without texture; *permuted*: blocks of 25 buildings exchange features.
 """
@@ -162,13 +162,14 @@ def outcomes(source: Source, name: str, share: float, clicks: int, seed: int, ki
 def run(cache: Path) -> None:
     """Do what is not kept yet."""
     failing = [f"{name}-{kind}" for name in XBD for kind in FAILING]
-    for names, shares, kind in (
-        (DEVELOPED, SHARES, KINDS[0]), (failing, (0.0, 0.2, 0.05), KINDS[0]), (XBD, (0.0, 0.2, 0.05), PERMUTED),
-        (REPORTED, SHARES, KINDS[0]), (DEVELOPED, (0.0, 0.2, 0.05, 0.02), KINDS[2]),
+    for names, shares, kind, seeds in (
+        (DEVELOPED, SHARES, KINDS[0], SEEDS), (XBD, (0.0, 0.2, 0.05), PERMUTED, SEEDS[:3]),
+        (failing, (0.0, 0.2, 0.05), KINDS[0], SEEDS[:3]), (REPORTED, (0.0, 0.2, 0.05, 0.01), KINDS[0], SEEDS),
+        (DEVELOPED, (0.0, 0.2, 0.05, 0.02), KINDS[2], SEEDS[:3]),
     ):  # fmt: skip
         for name in names:
             source = read_source(cache, name)
-            for cell in itertools.product((name,), shares, CLICKS, SEEDS, (kind,)):
+            for cell in itertools.product((name,), shares, CLICKS, seeds, (kind,)):
                 KEPT.once(cell, lambda source=source, cell=cell: outcomes(source, *cell))  # type: ignore[misc]
 
 

@@ -22,7 +22,7 @@ Floats = NDArray[np.floating]
 MOST_LOW = 0.62  # mean place of the lowest third of the clicks from which on they do not stand high
 LOW_PART = 3  # one in so many clicks is among the lowest
 NOT_CHECKED = "Whether this ranking sees the damage was not checked by clicks that it did not learn from."
-NEXT_STEP = "Assess before use: answer an accuracy assessment of 30 buildings."
+NEXT_STEP = "Assess before use: an accuracy assessment of 30."
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ def words_of(evidence: Mapping[str, Any] | None) -> str:
         evidence: as `facts_of` gives it; None where nothing was held out.
 
     >>> words_of({"n_clicks": 10, "place": 0.06, "low": 0.02, "high": 0.1, "lowest": 0.12, "is_weak": False})
-    '10 clicks held out stand high in the list (mean place in the top 6 %, 95 % interval 2 to 10 %).'
+    '10 clicks held out stand high in the list (mean place: top 6 %, 95 % interval 2 to 10 %).'
     """
     if not evidence:
         return NOT_CHECKED
     place, low, high = (f"{100 * float(evidence[name]):.0f}" for name in ("place", "low", "high"))
-    where = f"mean place in the top {place} %, 95 % interval {low} to {high} %"
+    where = f"mean place: top {place} %, 95 % interval {low} to {high} %"
     if not evidence["is_weak"]:
         return f"{evidence['n_clicks']} clicks held out stand high in the list ({where})."
     return (

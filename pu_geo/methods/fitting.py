@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from pu_geo.analysis import estimates, place
-from pu_geo.analysis.estimates import first_threshold
+from pu_geo.analysis.estimates import first_threshold, written
 from pu_geo.analysis.ranking_evidence import RankingEvidence, evidence_of_folds
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
@@ -148,6 +148,7 @@ def fit_and_score(
     both, alone = (first_threshold(each[is_unlabeled], k) for each in (together, scores))
     is_used = bool(found and found["used"])
     alone_scores = scores if is_used else None
+    k = int((written(together[is_unlabeled]) >= both).sum())  # equal scores are flagged together
     return Fitted(
         model, settings, together, embeddings, both, k, evidence, found, alone_scores, alone, types, type_scores
     )  # fmt: skip
