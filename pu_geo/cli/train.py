@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pu_geo import jobs, wording
-from pu_geo.analysis import ranking_evidence
 from pu_geo.cli import federation
 from pu_geo.cli.drawn import draw, with_options
 from pu_geo.cli.run import Json, Project, RunId, Screen, absolute, in_brackets, in_json, repeated, run_job, show
@@ -41,7 +40,7 @@ def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
     took, name = wording.duration(float(result["seconds"])), run_names.name(layout, result["run_id"])
     words = f"Run {result['run_id']} ({name}): learned from {result['n_positive']} damaged buildings, {took}."
     run = choices.run(layout, result["run_id"])
-    limit, seen = run.threshold, ranking_evidence.words_of(run.evidence)
+    limit, seen = run.threshold, training.evidence_words(run)
     silent = filter(None, [population.silent_sites(layout)])
     return "\n".join([words, seen, *silent, *damage_map.of_run(layout, result["run_id"], limit).doubts])
 
