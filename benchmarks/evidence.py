@@ -31,6 +31,7 @@ from pu_geo.analysis.pu_criterion import wilson
 XBD = ("joplin", "santa_rosa_a", "matthew_wind")
 DEVELOPED, REPORTED = (*XBD, "town"), ("harvey_a", "harvey_d", "harvey_flood", "florence_flood")
 SHARES, CLICKS, SEEDS = (0.0, 0.2, 0.11, 0.05, 0.02, 0.01), (10, 30), range(20, 25)  # share 0: as the set is
+MANY = range(20, 28)
 SHIFTS = {"shifted 20 m": (16, 11), "shifted 30 m": (-18, 24), "shifted 40 m": (-26, -30)}  # east and north
 FAILING, PERMUTED, BLOCK, BLUR_PX = ("swapped", "hidden", "blurred", *SHIFTS), "permuted", 25, 6.0
 LEAST_LEFT = 8  # damaged buildings; an AUC of fewer means little
@@ -38,10 +39,11 @@ OLD_FEWEST, OLD_LEAST = 30, 0.005  # of the rule before: it flagged as many at l
 RESULT = Path(__file__).parent / "results" / "evidence.md"
 HEAD = """# Does a run know when its ranking fails, and how many does it flag at first?
 
-Made by `python -m benchmarks.evidence`; 5 draws of each set, share of damage and number of clicks (3 where rankings fail),
-with seeds that nothing was chosen on. A run of the default warns where the third of its held-out clicks that stands lowest is on average below 62 % of the
-list. Draws with 8 damaged buildings or more left; in brackets 95 % intervals. *swapped*: each building has the post image of
-another scene; *hidden*: of an intact building; *blurred*: without texture; *permuted*: blocks of 25 buildings exchange features.
+Made by `python -m benchmarks.evidence`: draws of sets, shares of damage and numbers of clicks. The rules were chosen on the
+development sets, on these draws and as many others; the reported sets had no part in it. A run of the default warns where the
+third of its held-out clicks that stands lowest is on average below 64 % of the list. Draws with 8 damaged buildings or more left;
+in brackets 95 % intervals. *swapped*: each building has the post image of another one, mostly of another scene; *hidden*: of an
+intact one; *blurred*: without texture; *permuted*: blocks of 25 buildings exchange features.
 """
 THRESHOLDS = """
 F1 of what a run of the default flags at first: before (a linear ranking's guess, 30 and 0.5 % of the buildings at least) and now
@@ -163,7 +165,7 @@ def run(cache: Path) -> None:
     """Do what is not kept yet."""
     failing = [f"{name}-{kind}" for name in XBD for kind in FAILING]
     for names, shares, kind, seeds in (
-        (DEVELOPED, SHARES, KINDS[0], SEEDS), (XBD, (0.0, 0.2, 0.05), PERMUTED, SEEDS[:3]),
+        (DEVELOPED, SHARES, KINDS[0], MANY), (XBD, (0.0, 0.2, 0.05), PERMUTED, SEEDS[:3]),
         (failing, (0.0, 0.2, 0.05), KINDS[0], SEEDS[:3]), (REPORTED, (0.0, 0.2, 0.05, 0.01), KINDS[0], SEEDS),
         (DEVELOPED, (0.0, 0.2, 0.05, 0.02), KINDS[2], SEEDS[:3]),
     ):  # fmt: skip
