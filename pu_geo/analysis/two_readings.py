@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
 from pu_geo.analysis.logistic import fit_logistic
 from pu_geo.analysis.neighbor_graph import Check, NeighborGraph, distinct, label_propagation, nothing
+from pu_geo.analysis.place import places_of
 from pu_geo.analysis.ranker import L2, l2_for_share, side_weights
+from pu_geo.analysis.ranking_evidence import RankingEvidence, evidence_of
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -254,9 +256,7 @@ class HeldOut:
         found = np.empty(len(self.clicked))
         for part in range(len(clicked)):
             is_out = self.fold_clicked == part
-            others = unlabeled[part, self.fold_unlabeled == part]
-            before = (others[None] > clicked[part, is_out][:, None]).sum(1)
-            found[is_out] = (before + 1) / (len(others) + 1)
+            found[is_out] = places_of(clicked[part, is_out], unlabeled[part, self.fold_unlabeled == part])
         return found
 
     def unseen(self, clicked: Floats, unlabeled: Floats) -> tuple[Floats, Floats]:
@@ -303,6 +303,24 @@ class Reading:
         wide = propagation * (chips.ties @ self.values) + plain + narrow
         found: Floats = self.weight * (wide - self.zeros[2]) / self.scale_of[2] + (1 - self.weight) * narrow
         return found.astype(np.float32)
+
+    def unseen_scores(self, chips: Chips, propagation: float) -> Floats:
+        """Score chips by the fits of each part, both readings in their weights, float32 [F, B]; [0, B] without."""
+        if self.held_out is None:
+            return np.zeros((0, len(chips.white)), np.float32)
+        wide, narrow = (
+            (each - each.mean(1, keepdims=True)) / each.std(1, keepdims=True).clip(1e-9)
+            for each in self.held_out.readings(chips, propagation)
+        )
+        return np.asarray(self.weight * wide + (1 - self.weight) * narrow, np.float32)
+
+    def evidence(self, chips: Chips, propagation: float) -> RankingEvidence | None:
+        """Judge the ranking of chips by the clicks that were held out; None without any."""
+        if (found := self.held_out) is None:
+            return None
+        n, both = len(found.clicked), np.concatenate([found.clicked, found.unlabeled])
+        scores = self.unseen_scores(chips.take(both), propagation)
+        return evidence_of([found.unseen(scores[:, :n], scores[:, n:])])
 
 
 def middle_of(raw: Floats, share: float | None) -> float:

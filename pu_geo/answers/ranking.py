@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
 from pu_geo.analysis.neighbor_graph import blocks
+from pu_geo.analysis.ranking_evidence import facts_of, words_of
 from pu_geo.analysis.two_readings import MOST_MEASURED, Marks, read_clicks, votes_of
 from pu_geo.answers.ranking_of_many import ManyBuildings, RankingOfMany, places_of
 from pu_geo.errors import ProjectError
@@ -270,6 +271,14 @@ def scores_now(layout: Layout) -> NDArray[np.float32] | None:
     newest = _newest(layout)
     found = None if newest is None else _live_scores(layout, *newest)
     return None if found is None else found.scores.copy()
+
+
+def evidence_words(layout: Layout) -> str:
+    """Return what held-out clicks say of the newest live ranking, in words; it ranks nothing."""
+    newest = _newest(layout)
+    kept = None if newest is None else _kept.get(newest[1])
+    found = None if newest is None or kept is None else kept.known(newest[2])
+    return words_of(None if found is None else facts_of(found.evidence))
 
 
 def so_far(layout: Layout, score_id: str) -> LiveRanking | None:

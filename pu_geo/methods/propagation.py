@@ -302,11 +302,9 @@ def _held_out(reading: Reading, chips: Chips, rows: Ints, n: int, propagation: f
     if reading.held_out is None:
         return ()
     found, folds = reading.held_out, []
-    for part, (wide, narrow) in enumerate(zip(*found.readings(chips, propagation), strict=True)):
+    for part, unseen in enumerate(reading.unseen_scores(chips, propagation)):
         scores = np.full(n, np.nan, np.float32)
-        mixed = [weight * (each - each.mean()) / max(each.std(), 1e-9)
-                 for weight, each in ((reading.weight, wide), (1 - reading.weight, narrow))]  # fmt: skip
-        scores[rows] = mixed[0] + mixed[1]
+        scores[rows] = unseen
         clicks, unlabeled = found.clicked[found.fold_clicked == part], found.unlabeled[found.fold_unlabeled == part]
         folds.append(HeldOutFold(rows[clicks], rows[unlabeled], scores))
     return folds
