@@ -22,7 +22,7 @@ LEAST_GAP_M = 80.0
 """Explored buildings are at least so far from each other and from the queue before: neighbors add little that is new."""
 TOP, NEW = "among the highest scores", "unlike anything answered so far"
 """Why a building is exploited or explored: those reasons that hold only until the ranking changes."""
-N_CANDIDATES = 800  # unanswered chips that umap_picture compares, half of them those with the highest scores
+N_CANDIDATES = 800  # unanswered chips that exploring compares, half of them those with the highest scores
 N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
 PART_LIKELY = 2 / 3  # of the buildings that score 0.5 and more, the highest: exploited are some of these
 MOST_LIKELY = 100  # of them
@@ -158,7 +158,7 @@ def next_queue(
         state: see `QueueState`.
         mix: shares of the three kinds.
         n: how many; fewer come back where fewer are left.
-        seed: of the audit, if it begins here, and of which chips umap_picture compares.
+        seed: of the audit, if it begins here, and of which chips exploring compares.
 
     Raises:
         ShapeError: if an array has another length than the state.

@@ -100,7 +100,7 @@ def test_an_island_is_selected_labeled_undone_saved_and_loaded_again(page, villa
     page.get_by_text(f"{len(island)} buildings selected").wait_for()
     at_rest(page)
     page.mouse.move(*dots(page, {min(island)})[0])
-    press(page, "1")
+    press(page, "1", "Enter")  # of so many it asks first
     steps.settle(page)
     assert village.labels() == {**before, **dict.fromkeys(island, "positive")}
     press(page, "Control+z")

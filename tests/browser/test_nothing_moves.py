@@ -83,6 +83,8 @@ def test_on_explore_while_it_says_what_was_done(page, village) -> None:
     assert still(page, bar) == before
     page.mouse.move(*steps.chip(page, steps.wall(page)[0]))
     press(page, "2")
+    assert still(page, bar) == before, "nor while it asks"
+    press(page, "Enter")
     page.get_by_text("undo with Ctrl+Z").wait_for()
     steps.settle(page)
     assert still(page, bar) == before
