@@ -9,6 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 APP = ("app.py", "pages", "sample_data")  # outside the package; `pu-geo app` finds them here or in pu_geo/_app
+STAYS = ("__pycache__", "make_neighborhoods.py")  # of what lies there: the latter draws an event for a benchmark alone
 
 
 class CustomBuildHook(BuildHookInterface):
@@ -27,5 +28,5 @@ class CustomBuildHook(BuildHookInterface):
         root = Path(self.root)
         for name in APP:
             for path in (root / name, *(root / name).rglob("*")):
-                if path.is_file() and "__pycache__" not in path.parts:
+                if path.is_file() and not set(STAYS) & set(path.parts):
                     build_data["force_include"][str(path)] = f"pu_geo/_app/{path.relative_to(root).as_posix()}"

@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from benchmarks import ranking_sources
-from benchmarks.first_ranker import first_ranking
 from benchmarks.ranking_sets import N_SEEDS, Cell, Source, cells, read_source
 from benchmarks.ranking_table import KEPT, Outcome
-from pu_geo.analysis import metrics, two_readings
+from pu_geo.analysis import estimates, metrics, ranker, two_readings
 from pu_geo.analysis.logistic import fit_logistic
 from pu_geo.methods import catalog
 from pu_geo.methods.cards.propagation import PropagationSettings
-from pu_geo.methods.fitting import fit_and_score
+from pu_geo.methods.fitting import Fitted, fit_and_score
 from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.run import Run
 
@@ -38,17 +37,18 @@ _CPU = torch.device("cpu")
 def of_method(name: str, **settings: str) -> Callable[..., Floats]:
     """Return a function that trains a method of the catalog, preset quick, and scores all chips."""
 
-    def scored(event: Event) -> Floats:
-        data = PUData(
-            FeatureViews(event.views), event.is_positive, np.zeros(len(event.is_positive), np.bool_), xy_m=event.xy_m
-        )
-        found = fit_and_score(
-            catalog.card(name), data, catalog.settings_for(name, "quick", settings), Run(_CPU, event.seed), prior=lambda: None,
-            start_k=1, is_unlabeled=~event.is_positive,
-        )  # fmt: skip
-        return found.scores
+    return lambda event: fitted(name, event.views, event.is_positive, event.xy_m, event.seed, **settings).scores
 
-    return scored
+
+def fitted(
+    name: str, views: NDArray[np.float16], is_positive: Bools, xy_m: NDArray[np.float64], seed: int, **settings: str
+) -> Fitted:
+    """Train a method of the catalog, preset quick, on features [V, N, D]."""
+    data = PUData(FeatureViews(views), is_positive, np.zeros(len(is_positive), np.bool_), xy_m=xy_m)
+    return fit_and_score(
+        catalog.card(name), data, catalog.settings_for(name, "quick", settings), Run(_CPU, seed), prior=lambda: None,
+        start_k=1, is_unlabeled=~is_positive,
+    )  # fmt: skip
 
 
 class Event:
@@ -90,7 +90,7 @@ class Event:
 
 
 def _linear(event: Event) -> Floats:
-    return first_ranking(event.views[0], event.is_positive)
+    return estimates.rank_with_estimate(ranker.prepare(event.views[0]), event.is_positive)[0]
 
 
 def _supervised(event: Event) -> Floats:
@@ -131,7 +131,7 @@ METHODS: Mapping[str, Callable[[Event], Floats]] = {
 KINDS = ("clicks at random", "2 of 10 clicks wrong", "clearest third", "one block", "destroyed alone")
 
 
-def clicks_of(kind: str, source: Source, cell: Cell, rows: NDArray[np.int64], is_positive: Bools, seed: int) -> Bools | None:
+def clicks_of(kind: str, source: Source, rows: NDArray[np.int64], is_positive: Bools, seed: int) -> Bools | None:
     """Return which chips are clicked, bool [M], where clicks are no even draw of the damage; None where there are too few.
 
     wrong: every fifth click is of an undamaged building. clearest third: of the third of the damaged that the supervised ranking
@@ -187,7 +187,7 @@ def run(cache: Path, kinds: Sequence[str]) -> None:
         for cell, seed in itertools.product((cell for cell in cells() if cell.source == name), range(N_SEEDS)):
             drawn = cell.draw(source, seed)
             for kind in kinds if drawn else ():
-                clicked = clicks_of(kind, source, cell, *drawn, seed)
+                clicked = clicks_of(kind, source, *drawn, seed)
                 if clicked is None:
                     continue
                 event = Event(source, drawn[0], clicked, seed)

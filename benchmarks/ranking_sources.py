@@ -30,24 +30,22 @@ Table = dict[str, NDArray[np.generic]]
 
 
 def prepare_all(data: Path, cache: Path) -> None:
-    """Make every set that is there and not yet made; `town` from the folder DATA/town, which `make_sample.py` filled."""
+    """Make every set that is there and not yet made; `town` from the folder DATA/town, which `make_sample.py` filled,
+    `neighborhoods` from the file that `make_neighborhoods.py` wrote."""
     cache.mkdir(parents=True, exist_ok=True)
-    xbd = {"joplin": data / "joplin_xbd"}
-    xbd |= {name: data / "xbd_events" / name for name in ("santa_rosa_a", "matthew_wind", "harvey_flood", "florence_flood")}
-    for name, folder in xbd.items():
-        if folder.is_dir() and not (cache / f"{name}.npz").exists():
-            scenes = sorted(path for path in folder.iterdir() if (path / "pre.tif").exists())
-            together = name in (
-                "joplin",
-                "santa_rosa_a",
-            )  # the scenes of the others are too far from each other for one grid
-            _keep(cache, name, cut(scenes) if together else _joined([cut([scene]) for scene in scenes]))
+    for name in ("joplin", "santa_rosa_a", "matthew_wind", "harvey_flood", "florence_flood"):
+        if (scenes := scenes_of(data, name)) and not (cache / f"{name}.npz").exists():
+            keep(cache, name, cut_all(scenes, name))
     for name in ("harvey_a", "harvey_d"):
         path = data / "harvey_chips" / f"region_{name[-1].upper()}.zip"
         if path.exists() and not (cache / f"{name}.npz").exists():
-            _keep(cache, name, harvey(path))
+            keep(cache, name, harvey(path))
     if (data / "town").is_dir() and not (cache / "town.npz").exists():
-        _keep(cache, "town", cut([data / "town"], "footprints.geojson"))
+        keep(cache, "town", cut([data / "town"], "footprints.geojson"))
+    drawn = data / "neighborhoods.npz"
+    if drawn.exists() and not (cache / "neighborhoods.npz").exists():
+        with np.load(drawn, allow_pickle=False) as found:
+            keep(cache, "neighborhoods", dict(found))
 
 
 @lru_cache(maxsize=1)
@@ -56,7 +54,18 @@ def joplin(data: Path) -> Table:
     return cut(sorted(path for path in (data / "joplin_xbd").iterdir() if path.is_dir()))
 
 
-def _keep(cache: Path, name: str, table: Table) -> None:
+def scenes_of(data: Path, name: str) -> list[Path]:
+    """Return the folders of an event's scenes; none where it is not there."""
+    folder = data / "joplin_xbd" if name == "joplin" else data / "xbd_events" / name
+    return sorted(path.parent for path in folder.glob("*/pre.tif"))
+
+
+def cut_all(scenes: Sequence[Path], name: str) -> Table:
+    """Cut an event's scenes; those of most are too far from each other for one grid."""
+    return cut(scenes) if name in ("joplin", "santa_rosa_a") else _joined([cut([scene]) for scene in scenes])
+
+
+def keep(cache: Path, name: str, table: Table) -> None:
     """Store a set and its features, which are made of all its chips."""
     chips = table["chips"].astype(np.uint8)
     views = fit_default(chips).transform(chips, N_VIEWS, seed=FEATURE_SEED, device=torch.device("cpu"))

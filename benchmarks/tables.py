@@ -13,7 +13,6 @@ from functools import partial
 from benchmarks import (
     bakeoff,
     discovery,
-    estimators,
     fedaws_fmnist,
     fedaws_joplin,
     gpu,
@@ -58,7 +57,6 @@ MADE: Mapping[str, Callable[[], list[str]]] = {
     "HeroCon: grades as a scale, Joplin": herocon_joplin.tables,
     "FedAwS: ten clients with one class each, Fashion-MNIST": fedaws_fmnist.tables,
     "FedAwS: an agency for each grade, Joplin": fedaws_joplin.tables,
-    f"First threshold: Joplin, {estimators.N_CLICKS} clicks": estimators.tables,
     "Is the default ever behind the linear ranker?": ranking_table.tables,
     "Feature sets compared on an analyst's own clicks": bakeoff.tables,
     "What filters without imagery cost": shared_features.tables,

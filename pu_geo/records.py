@@ -679,6 +679,8 @@ class RunFacts:
         judgement: what held-out clicks say, as `analysis.pu_criterion.Judgement.as_mapping` gives it: {"n_held_out",
             "recall", "share_called", "criterion", "low", "high", "threshold", "n_called"}; None without held-out clicks.
             These are not among `n_positive`.
+        evidence: where clicks stand that were held out, as `analysis.ranking_evidence.facts_of` gives it:
+            {"n_clicks", "place", "low", "high", "lowest", "is_weak"}; None where none was.
         feature_set: the frozen features that it learned from, see `store.feature_sets`.
         feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256",
             "licence".
@@ -713,6 +715,7 @@ class RunFacts:
     from_model: Mapping[str, object] | None = None
     judgement: Mapping[str, object] | None = None
     place: Mapping[str, object] | None = None
+    evidence: Mapping[str, object] | None = None
     n_accepted: int = 0  # of accepted clusters, learned from as positives; not among `n_positive`
     n_hidden: int = 0  # whose chips show nothing to learn from; not among `n_unlabeled`
     without_answers: tuple[int, ...] = ()  # look groups without evidence, see `assessability.groups_without_answers`

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pu_geo.analysis.class_prior import elkan_noto_of_margins
 from pu_geo.analysis.logistic import cross_fitted
 from pu_geo.analysis.ranker import L2, MAX_UNLABELED, PreparedFeatures, Ranking, fit_ranking, l2_for_share, prepare
+from pu_geo.analysis.ranking_evidence import RankingEvidence, evidence_of
 from pu_geo.errors import TrainingError
 
 Bools = NDArray[np.bool_]
@@ -24,8 +25,9 @@ N_FOLDS, _L2 = 5, 1.0  # held-out parts, and penalty of their fits, which hardly
 N_SPLITS = 5  # splits into held-out parts over which a share to start from is averaged
 PLANNED_SHARE = 0.05
 """What plans suppose where nothing is known: one building in 20. It is a plan's number, not an estimate."""
-START_RANGE = (0.005, 0.5)  # shares of the unlabeled between which the number flagged at first follows the guess
-FEWEST_FLAGGED, MOST_FLAGGED_ROOTS = 30, 20.0  # flagged at first: so many at least, and so many roots of the number at most
+MOST_SHARE, MOST_ROOTS = 0.5, 20.0  # flagged at first, at most: this share of the unlabeled, so many roots of their number
+LEAST_A_CLICK, MOST_A_CLICK = 0.2, 8  # at least so many a click; at most, where held-out clicks do not stand high
+FEWEST_CLICKS = 5  # that the latter counts
 N_FOLDS_LIVE = 3  # held-out parts where an analyst waits for the answer
 DECIMALS = 4  # of scores, in every file
 MIN_POSITIVES = 4  # fewer positives cannot be held out one after the other
@@ -70,7 +72,7 @@ def elkan_noto_share(
         unlabeled = np.sort(draw.choice(unlabeled, MAX_UNLABELED, replace=False))
     n_folds = min(n_folds, len(positive))
     fold = np.concatenate([draw.permutation(len(positive)), draw.permutation(len(unlabeled))]) % n_folds
-    return _cross_fitted_share(values, positive, unlabeled, fold)
+    return elkan_noto_of_margins(*_cross_fitted(values, positive, unlabeled, fold))
 
 
 def estimated_share(features: Features, is_positive: Bools, *, is_excluded: Bools | None = None) -> float | None:
@@ -80,8 +82,10 @@ def estimated_share(features: Features, is_positive: Bools, *, is_excluded: Bool
     return elkan_noto_share(features, is_positive, is_excluded=is_excluded)
 
 
-def share_to_start_from(features: Features, is_positive: Bools, *, is_excluded: Bools | None = None) -> float | None:
-    """Return `elkan_noto_share` made steady, for `start_k`; None where there are too few chips.
+def evidence_to_start_from(
+    features: Features, is_positive: Bools, *, is_excluded: Bools | None = None
+) -> RankingEvidence | None:
+    """Return where clicks stand in linear rankings that did not see them, for `start_k`; None where there are too few chips.
 
     One split into held-out parts moves the estimate by up to .15 on Joplin (30 clicks), and a few footprints more split
     everything anew. Here it is the mean over 5 splits, and the part that an unlabeled chip is in depends on its row alone:
@@ -91,15 +95,14 @@ def share_to_start_from(features: Features, is_positive: Bools, *, is_excluded: 
     values, positive, unlabeled = _parts(features, is_positive, is_excluded)
     if len(positive) < MIN_POSITIVES or not len(unlabeled):
         return None
-    n_folds, found = min(N_FOLDS, len(positive)), []
+    n_folds, splits = min(N_FOLDS, len(positive)), []
     for split in range(N_SPLITS):
         place = np.random.default_rng([split, 0]).random(len(is_positive))  # of more chips the first are the same
         some = np.sort(unlabeled[np.argsort(place[unlabeled], kind="stable")[:MAX_UNLABELED]])
         clicked = np.random.default_rng([split, 1]).permutation(len(positive)) % n_folds
         others = (place[some] * 2**40).astype(np.int64) % n_folds
-        fold = np.concatenate([clicked, others])
-        found.append(_cross_fitted_share(values, positive, some, fold))
-    return float(np.mean(found))
+        splits.append(_cross_fitted(values, positive, some, np.concatenate([clicked, others])))
+    return evidence_of(splits)
 
 
 def without_guesses(report: Mapping[str, object]) -> dict[str, object]:
@@ -114,29 +117,33 @@ def written(scores: NDArray[np.floating]) -> NDArray[np.float64]:
     return np.asarray(scores, np.float32).astype(np.float64).round(DECIMALS)
 
 
-def start_k(n_unlabeled: int, share: float | None) -> int:
+def start_k(n_unlabeled: int, n_clicks: int, evidence: RankingEvidence | None) -> int:
     """Return how many of the unlabeled buildings a map flags at first: a starting point, not an estimate.
 
-    Ours. It follows the guess from 0.5 to 50 % of the buildings, and is at least 30 and at most 20 times the root of their
-    number (half of 1,600, 14 % of 20,000, 9 % of 50,000). Where few are damaged and ten clicks order badly, the guess is .35
-    for a truth of .0005 (a made-up town of 20,000), and of clicks on the clearest damage alone it is .008 for .036 (the
-    sample). Figures are in docs/methods.md.
+    Ours: as many as held-out clicks suggest are damaged, less the root of that number, since they suggest too many where few
+    are; at least one for every 5 clicks, at most half of the buildings and 20 times the root of their number (half of 1,600,
+    14 % of 20,000). Where these clicks do not stand high in the list, or are too few, at most 8 for every click (of 5 at
+    least): so many can be looked at, and more answers allow more. Figures are in benchmarks/results/evidence.md.
 
     Args:
         n_unlabeled: 0 or more.
-        share: as `share_to_start_from` gives it, 0..1; None: `PLANNED_SHARE`.
+        n_clicks: buildings that were marked damaged, 0 or more.
+        evidence: of the run itself, else as `evidence_to_start_from` gives it; None: `PLANNED_SHARE`.
 
     Returns:
         1 to `n_unlabeled`; 0 of none.
 
     Example:
-        >>> start_k(1000, 0.1), start_k(1000, 0.9), start_k(50_000, 0.9), start_k(1000, 0.0001), start_k(40, None)
-        (100, 500, 4472, 30, 20)
+        >>> high, middle = (RankingEvidence(10, 0, 0, 0, lowest, 0.9) for lowest in (0.1, 0.7))
+        >>> start_k(1000, 10, high), start_k(1000, 10, middle), start_k(1000, 0, None)
+        (500, 80, 40)
     """
-    low, high = START_RANGE
-    most = min(n_unlabeled * high, MOST_FLAGGED_ROOTS * n_unlabeled**0.5)
-    wanted = n_unlabeled * max(PLANNED_SHARE if share is None else share, low)
-    return min(max(int(min(max(wanted, FEWEST_FLAGGED), most) + 0.5), 1), n_unlabeled)
+    wanted = n_unlabeled * (PLANNED_SHARE if evidence is None else evidence.share)
+    wanted -= wanted**0.5
+    if evidence is None or evidence.is_weak:
+        wanted = min(wanted, MOST_A_CLICK * max(n_clicks, FEWEST_CLICKS))
+    most = min(n_unlabeled * MOST_SHARE, MOST_ROOTS * n_unlabeled**0.5)
+    return min(max(int(min(max(wanted, LEAST_A_CLICK * n_clicks), most) + 0.5), 1), n_unlabeled)
 
 
 def first_threshold(unlabeled_scores: NDArray[np.floating], k: int) -> float:
@@ -173,11 +180,15 @@ def _parts(features: Features, is_positive: Bools, is_excluded: Bools | None) ->
     return prepared.values, np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
 
 
-def _cross_fitted_share(values: NDArray[np.float32], positive: Ints, unlabeled: Ints, fold: Ints) -> float:
-    """Estimate the share from margins by fits without the chip itself; `fold`, int64 [P + U], is the part it is in."""
+def _cross_fitted(
+    values: NDArray[np.float32], positive: Ints, unlabeled: Ints, fold: Ints
+) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """Return margins of positives [P] and unlabeled [U] by fits without the chip itself; `fold`, int64 [P + U], is the part
+    it is in.
+    """
     rows, n = np.concatenate([positive, unlabeled]), len(positive)
     margins = cross_fitted(values[rows], np.arange(len(rows)) < n, fold, _L2)
-    return elkan_noto_of_margins(margins[:n], margins[n:])
+    return margins[:n], margins[n:]
 
 
 def rank_with_estimate(

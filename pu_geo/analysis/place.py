@@ -245,9 +245,16 @@ def held_out_gain(weights: PlaceWeights, is_counted: Bools, held_out: Sequence[H
     return float(np.concatenate(gains).mean()) if gains else None
 
 
+def places_of(clicks: Floats, unlabeled: Floats) -> NDArray[np.float64]:
+    """Compute the place of each click's score [P] among those of unlabeled chips [U], (unlabeled before it + 1)/(U + 1),
+    float64 [P] in (0, 1].
+    """
+    before = len(unlabeled) - np.searchsorted(np.sort(unlabeled), clicks, side="right")
+    return np.asarray((before + 1) / (len(unlabeled) + 1), np.float64)
+
+
 def _log_places(scores: Floats, clicks: Ints, others: Ints) -> NDArray[np.float64]:
-    before = len(others) - np.searchsorted(np.sort(scores[others]), scores[clicks], side="right")
-    found: NDArray[np.float64] = np.log((before + 1) / (len(others) + 1) + PLACE_FLOOR)
+    found: NDArray[np.float64] = np.log(places_of(scores[clicks], scores[others]) + PLACE_FLOOR)
     return found
 
 

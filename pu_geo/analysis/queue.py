@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -9,8 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from pu_geo.analysis.assessability import LEAST_ANSWERS
 from pu_geo.analysis.audit.progress import Audit, Bools, Rows, start_audit
 from pu_geo.analysis.neighbors import highest, unit_rows
+from pu_geo.analysis.two_readings import NEIGHBORHOOD_M
 from pu_geo.errors import ShapeError
 
 Kind = Literal["exploit", "explore", "audit"]
@@ -21,6 +24,9 @@ TOP, NEW = "among the highest scores", "unlike anything answered so far"
 """Why a building is exploited or explored: those reasons that hold only until the ranking changes."""
 N_CANDIDATES = 800  # unanswered chips that exploring compares, half of them those with the highest scores
 N_KNOWN = 600  # known chips, drawn at random, that candidates are compared with
+PART_LIKELY = 2 / 3  # of the buildings that score 0.5 and more, the highest: exploited are some of these
+MOST_LIKELY = 100  # of them
+LIKE_POWER = 3  # of the cosine of two chips, as far as one covers the look of the other
 
 
 class FeatureRows(Protocol):
@@ -61,7 +67,7 @@ class Mix:
 
 
 DEFAULT_MIX = Mix(exploit=0.8, explore=0.1, audit=0.1)
-"""Chosen with `python -m benchmarks.queue_simulation`; the table is in docs/methods.md."""
+"""Chosen by how many answers it took to find the damage; the table is in docs/methods.md."""
 
 
 @dataclass(frozen=True)
@@ -133,10 +139,10 @@ def next_queue(
 ) -> Queue:
     """Choose the next buildings to review. The same input gives the same queue.
 
-    exploit: the highest scores that nobody answered. explore: farthest first by cosine from all known chips, the
-    distance times the score so that undamaged oddities do not fill the queue, at least 80 m from each other. audit: the next
-    of the drawing order. Places that random checks leave, because those were answered already, and those for which nothing
-    to explore is left, go to exploit where it has a share.
+    exploit: likely damaged buildings that nobody answered, spread over places and looks, see `spread`. explore: farthest
+    first by cosine from all known chips, the distance times the score so that undamaged oddities do not fill the queue, at
+    least 80 m from each other. audit: the next of the drawing order. Places that random checks leave, because those were
+    answered already, and those for which nothing to explore is left, go to exploit where it has a share.
 
     Of an event with several sites, exploit and explore ask each site in its turn, so that one with lower scores is not
     forgotten; a site that has none left is passed by. Random checks are drawn from all of them together.
@@ -177,27 +183,99 @@ def next_queue(
         is_free[checks] = False
     draw = np.random.default_rng([seed, int(state.is_shown.sum()), int(state.is_answered.sum())])
     is_free &= is_ready
-    free = np.flatnonzero(is_free)
-    ranked, most = checks[:0], n + N_CANDIDATES // 2
+    best = near = checks[:0]
     if scores is not None:
-        ranked = state.in_turn(free[highest(scores[free], most if state.sites is None else len(free))])[:most]
-    best, rest = ranked[:n_exploit], ranked[n_exploit:]
-    is_free[best] = False
+        best = spread(scores, features, xy_m, state, is_free, n_exploit)
+        is_free[best] = False
+        near = _ranked(scores, state, is_free, N_CANDIDATES // 2)  # the highest scores, and as many others at random
     known = np.concatenate([_some(np.flatnonzero(state.is_answered | state.is_shown), N_KNOWN, draw), best, checks])
-    near = rest[: N_CANDIDATES // 2]  # the highest scores, and as many others at random
     is_other = is_free.copy()
     is_other[near] = False
     near = np.concatenate([near, _some(np.flatnonzero(is_other), N_CANDIDATES - len(near), draw)])
     others = _explore(scores, features, xy_m, near, known, state, n_explore)
-    if n_exploit:
-        rest = rest[~np.isin(rest, others)]
-        best = np.concatenate([best, rest[: n - len(best) - len(others) - len(checks)]])
+    if scores is not None and n_exploit:
+        is_free[others] = False
+        now = replace(state, is_shown=state.is_shown | np.isin(np.arange(count), best))
+        more = spread(scores, features, xy_m, now, is_free, n - len(best) - len(others) - len(checks))
+        best = np.concatenate([best, more])
     of_part = "" if is_ready.all() else f" of {int(is_scored.sum()):,} ranked so far"
     items = _items(scores, audit, best, others, checks, of_part)
     is_shown = state.is_shown.copy()
     is_shown[[item.row for item in items]] = True
     recent = tuple(item.row for item in items)
     return Queue(items, replace(state, is_shown=is_shown, recent=recent, audit=audit))
+
+
+def spread(scores: Floats, features: FeatureRows, xy_m: Floats, state: QueueState, is_free: Bools, n: int) -> Rows:
+    """Choose likely damaged buildings that are spread over places and looks, int64, up to n in the order in which to show
+    them.
+
+    Each is the one least crowded by those that were answered, shown or chosen before it. A building crowds another by the
+    larger of exp(-d^2 / 2 (300 m)^2) and the third power of their cosine. Likely are the highest of those that score 0.5 and
+    more, two thirds of them and at most 100, and the n highest in any case. Sites are asked in their turn.
+
+    Source: ours. The highest scores alone lie in a few streets that look alike: learned from, they pull the ranking there.
+
+    Args:
+        scores: float [N] in [0, 1], finite where free.
+        features: float [N, D], as in `next_queue`.
+        xy_m: float [N, 2], position in metres.
+        state: what was answered and shown.
+        is_free: bool [N], those that may be chosen.
+        n: how many; fewer come back where fewer are free.
+    """
+    n_likely = int(PART_LIKELY * (is_free & (np.nan_to_num(scores) >= 0.5)).sum())
+    rows = _ranked(scores, state, is_free, max(n, min(n_likely, MOST_LIKELY)))
+    rows = rows[(np.arange(len(rows)) < n) | (scores[rows] >= 0.5)]
+    if len(rows) <= n:
+        return rows
+    draw = np.random.default_rng([int(state.is_shown.sum()), int(state.is_answered.sum())])
+    known = _some(np.flatnonzero(state.is_answered | state.is_shown), N_KNOWN, draw)
+    points = unit_rows(features[rows])
+    crowd = _crowding(points, xy_m[rows], unit_rows(features[known]), xy_m[known]).sum(axis=1)
+    each = _crowding(points, xy_m[rows], points, xy_m[rows])
+    of = np.zeros(len(rows), np.int64) if state.sites is None else state.sites[rows]
+    picked: list[int] = []
+    is_open = np.ones(len(rows), np.bool_)
+    while len(picked) < n:
+        n_asked = np.bincount(of[picked], minlength=of.max() + 1)[of]
+        at = int(np.where(is_open & (n_asked == n_asked[is_open].min()), crowd, np.inf).argmin())
+        picked.append(at)
+        is_open[at] = False
+        crowd = crowd + each[at]
+    return rows[picked]
+
+
+def of_silent_scenes(
+    scene: NDArray[np.str_], scores: Floats, is_free: Bools, is_positive: Bools, is_not_damaged: Bools
+) -> Iterator[tuple[int, str]]:
+    """Yield the free row of the highest score of each scene in which too little is answered, and the scene's name, the
+    largest scene first; none where all are of one scene.
+
+    Args:
+        scene: name of each building's, str [N]; "" for none.
+        is_positive, is_not_damaged: bool [N], answers. One damaged building is enough, or `LEAST_ANSWERS` of the others.
+    """
+    names, sizes = np.unique(scene[scene != ""], return_counts=True)
+    for name in names[np.argsort(-sizes, kind="stable")].tolist() if len(names) > 1 else []:
+        here = scene == name
+        rows = np.flatnonzero(here & is_free)
+        if len(rows) and not is_positive[here].any() and is_not_damaged[here].sum() < LEAST_ANSWERS:
+            yield int(rows[scores[rows].argmax()]), name
+
+
+def _crowding(points: Floats, xy_m: Floats, other_points: Floats, other_xy_m: Floats) -> Floats:
+    """Compute how far each building is covered by others, by place or by look, float [B, M] in 0..1."""
+    far = ((xy_m[:, None] - other_xy_m) ** 2).sum(2)
+    place = np.nan_to_num(np.exp(-far / (2 * NEIGHBORHOOD_M**2)))
+    covered: Floats = np.maximum(place, np.maximum(points @ other_points.T, 0) ** LIKE_POWER)
+    return covered
+
+
+def _ranked(scores: Floats, state: QueueState, is_free: Bools, n: int) -> Rows:
+    """Return up to n free rows, the highest scores first, sites in their turn."""
+    free = np.flatnonzero(is_free)
+    return state.in_turn(free[highest(scores[free], n if state.sites is None else len(free))])[:n]
 
 
 def _draw(audit: Audit, is_free: Bools, n: int, is_alone: bool) -> tuple[Audit, Rows]:

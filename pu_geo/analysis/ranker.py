@@ -14,13 +14,13 @@ L2 = 0.5  # penalty where no estimate of the damaged share is at hand; see `l2_f
 KNOWN_WEIGHT = 30.0
 """What one chip that a person called not damaged weighs, in unlabeled ones.
 
-Chosen on real chips: in `benchmarks.queue_simulation`, where an analyst answers queue after queue, 10 to 200 find the
+Chosen on real chips, where an analyst answers queue after queue of the highest scores: 10 to 200 find the
 last damaged buildings in half the answers that it takes without, or less; above 50 a few easy ones begin to do harm.
 """
 ACCEPTED_SHARE = 0.25
 """Most of the positives' weight that buildings of accepted clusters get together: a large cluster of one kind of damage
 would
-outvote the clicks. Measured with `benchmarks.inspector`; the table is in docs/methods.md."""
+outvote the clicks. The table is in docs/methods.md."""
 
 EMBEDDING_DIM = 64  # axes along which a ranker's run is explored
 MAX_UNLABELED = 3000  # unlabeled chips that are learned from; more would only take longer

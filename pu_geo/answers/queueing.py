@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,8 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
 from pu_geo.analysis.audit import progress
-from pu_geo.analysis.neighbors import highest
 from pu_geo.analysis.queue import DEFAULT_MIX as DEFAULT_MIX
-from pu_geo.analysis.queue import NEW, TOP, Item, QueueState, next_queue
+from pu_geo.analysis.queue import NEW, TOP, Item, QueueState, next_queue, of_silent_scenes, spread
 from pu_geo.analysis.queue import Mix as Mix
 from pu_geo.answers import ranking
 from pu_geo.errors import ProjectError
@@ -134,12 +134,12 @@ def _renewed(layout: Layout, queue: StoredQueue, event: int) -> StoredQueue:
     is_shown = arrays["is_shown"]
     is_shown[[rows[queue.items[place].building_id] for place in places]] = False
     places += range(len(queue.items), LENGTH) if is_first else ()
-    free = np.flatnonzero(~(now.is_answered | is_shown) & np.isfinite(now.scores))
-    sites = now.sites.or_none
-    ranked = free[highest(now.scores[free], len(places) if sites is None else len(free))]
-    best = QueueState(now.is_answered, is_shown, sites=sites).in_turn(ranked)[: len(places)].tolist()
+    state = QueueState(now.is_answered, is_shown, sites=now.sites.or_none)
+    is_free = ~(now.is_answered | is_shown) & np.isfinite(now.scores)
+    of_chips = ranking.feature_rows(layout, queue.chip_set), ranking.places_m(layout, queue.chip_set)
+    best = spread(now.scores, *of_chips, state, is_free, len(places))
     items = dict(enumerate(queue.items))
-    for place, row in zip(places, best, strict=False):
+    for place, row in zip(places, best.tolist(), strict=False):
         items[place] = QueueItem(now.ids[row], "exploit", TOP)
     is_shown[[rows[item.building_id] for item in items.values()]] = True
     queues.save_state(layout, queue.chip_set, {**arrays, "is_shown": is_shown})
@@ -189,9 +189,8 @@ def _next(layout: Layout, chip_set: str, mix: Mix) -> StoredQueue:
     is_shown[[item.row for item in items]] = True
     state = QueueState(now.is_answered, is_shown, tuple(recent.tolist()), _sample(arrays), now.sites.or_none)
     if len(items) < LENGTH:
-        places = store.call(layout, contents.centers_m, now.ids)
-        features = ranking.feature_rows(layout, chip_set)
-        chosen = next_queue(now.scores, features, places, state, mix=mix, n=LENGTH - len(items))
+        of_chips = ranking.feature_rows(layout, chip_set), ranking.places_m(layout, chip_set)
+        chosen = next_queue(now.scores, *of_chips, state, mix=mix, n=LENGTH - len(items))
         state = chosen.state
         items += chosen.items
     drawn = {} if state.audit is None else asdict(state.audit)
@@ -216,15 +215,8 @@ def _of_silent_scenes(
         return []
     is_free, taught = ~(now.is_answered | is_shown) & np.isfinite(now.scores), store.call(layout, labels.pu_set, ids=now.ids)
     scene = np.array([one or "" for one in shown], np.str_)
-    found: dict[int, str] = {}
-    names, sizes = np.unique(scene[scene != ""], return_counts=True)
-    for name in names[np.argsort(-sizes, kind="stable")].tolist() if len(names) > 1 else []:
-        here = scene == name
-        if taught.is_positive[here].any() or taught.is_not_damaged[here].sum() >= assessability.LEAST_ANSWERS:
-            continue
-        rows = np.flatnonzero(here & is_free)
-        if len(rows) and len(found) < n:
-            found[int(rows[now.scores[rows].argmax()])] = f"too few answers in scene {name} to rank it"
+    silent = of_silent_scenes(scene, now.scores, is_free, taught.is_positive, taught.is_not_damaged)
+    found = {row: f"too few answers in scene {name} to rank it" for row, name in islice(silent, n)}
     for row in np.flatnonzero((assessability.reasons(facts) == "no_pre_image") & is_free)[: n - len(found)].tolist():
         found.setdefault(row, "no pre-event image: the ranking has nothing to compare")
     return [Item(row, "explore", why) for row, why in found.items()]

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability
 from pu_geo.analysis.neighbor_graph import blocks
-from pu_geo.analysis.two_readings import MOST_MEASURED, Marks, read_clicks
+from pu_geo.analysis.ranking_evidence import facts_of, words_of
+from pu_geo.analysis.two_readings import MOST_MEASURED, Marks, read_clicks, votes_of
 from pu_geo.answers.ranking_of_many import ManyBuildings, RankingOfMany, places_of
 from pu_geo.errors import ProjectError
 from pu_geo.methods.cards.propagation import PropagationSettings
@@ -272,6 +273,14 @@ def scores_now(layout: Layout) -> NDArray[np.float32] | None:
     return None if found is None else found.scores.copy()
 
 
+def evidence_words(layout: Layout) -> str:
+    """Return what held-out clicks say of the newest live ranking, in words; it ranks nothing."""
+    newest = _newest(layout)
+    kept = None if newest is None else _kept.get(newest[1])
+    found = None if newest is None or kept is None else kept.known(newest[2])
+    return words_of(None if found is None else facts_of(found.evidence))
+
+
 def so_far(layout: Layout, score_id: str) -> LiveRanking | None:
     """Return how far the background is with a ranking that `rank_now` returned; None where it was given up. It starts none.
 
@@ -352,7 +361,21 @@ def _marks_at(layout: Layout, chip_set: str, stamp: str, at_event: int) -> Marks
     if not len(positive) or not len(unlabeled) + len(known):
         return None
     is_queued = np.zeros(len(positive), np.bool_) if pu.is_queued is None else pu.is_queued[positive]
-    return Marks(positive[~is_queued], positive[is_queued], unlabeled, known, np.zeros(0, np.int64))
+    own, queued = positive[~is_queued], positive[is_queued]
+    votes = votes_of(places_m(layout, chip_set)[np.concatenate([own, queued])], len(own)) if len(queued) else None
+    return Marks(own, queued, unlabeled, known, np.zeros(0, np.int64), votes=votes)
+
+
+def places_m(layout: Layout, chip_set: str) -> NDArray[np.float64]:
+    """Return where the buildings of a chip set are, float64 [N, 2] as in `contents.centers_m`; read once for each state of
+    the outlines.
+    """
+    return _places_m(layout, chip_set, geometry_v(layout))
+
+
+@lru_cache(maxsize=2)
+def _places_m(layout: Layout, chip_set: str, geometry: str) -> NDArray[np.float64]:
+    return store.call(layout, contents.centers_m, chip_facts(layout, chip_set)["building_ids"])
 
 
 def _stamp(layout: Layout, chip_set: str, feature_set: str, created_at: str) -> str:

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis.neighbor_graph import BLOCK, Check, NeighborGraph, blocks, distinct, nothing
 from pu_geo.analysis.neighbors import highest
+from pu_geo.analysis.ranking_evidence import RankingEvidence
 from pu_geo.analysis.two_readings import (
     MOST_MEASURED,
     Chips,
@@ -57,6 +58,7 @@ class RankingOfMany:
         scores: float32 [N] in 0..1, of earlier labels where `is_new` is False; NaN where there is none yet.
         is_new: bool [N], which buildings were scored by the labels of that moment.
         is_complete: set once the background has scored all.
+        evidence: where clicks stand that were held out; None where they were too few.
         problem: what ended the background's work on it; "" where nothing did, and once it works again.
     """
 
@@ -65,6 +67,7 @@ class RankingOfMany:
     middle: float
     scores: NDArray[np.float32]
     is_new: NDArray[np.bool_]
+    evidence: RankingEvidence | None = None
     is_complete: threading.Event = field(default_factory=threading.Event)
     problem: str = ""
 
@@ -170,7 +173,7 @@ class ManyBuildings:
         self._add(np.concatenate([marks.positive, marks.unlabeled, marks.not_damaged]))
         own = Marks(*(self._place[rows] for rows in (
             marks.clicked, marks.queued, marks.unlabeled, marks.not_damaged, marks.accepted,
-        )))  # fmt: skip
+        )), votes=marks.votes)  # fmt: skip
         reading = self._fit(self._chips, own, lambda places: self._views_of(self._rows[places]))
         raw = reading.scores(self._chips, self._settings.propagation)
         middle = middle_of(raw[own.unlabeled if len(own.unlabeled) else own.not_damaged], reading.share)
@@ -180,7 +183,8 @@ class ManyBuildings:
         scores[self._rows] = scores_of(raw, middle)
         rest = also if last is None else np.union1d(also, highest(last.scores, N_HIGHEST))
         rest = rest[~is_new[rest]]
-        found = RankingOfMany(at, reading, middle, scores, is_new)
+        evidence = reading.evidence(self._chips, self._settings.propagation)
+        found = RankingOfMany(at, reading, middle, scores, is_new, evidence)
         for part in blocks(len(rest)):
             self._score(found, rest[part], self._chips_at(rest[part]))
         if is_new.all():

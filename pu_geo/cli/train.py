@@ -39,9 +39,10 @@ def _run_words(layout: Layout, result: Mapping[str, Any]) -> str:
     """Return what a finished run learned from, and in which scenes its result is doubtful."""
     took, name = wording.duration(float(result["seconds"])), run_names.name(layout, result["run_id"])
     words = f"Run {result['run_id']} ({name}): learned from {result['n_positive']} damaged buildings, {took}."
-    limit = choices.run(layout, result["run_id"]).threshold
+    run = choices.run(layout, result["run_id"])
+    limit, seen = run.threshold, training.evidence_words(run)
     silent = filter(None, [population.silent_sites(layout)])
-    return "\n".join([words, *silent, *damage_map.of_run(layout, result["run_id"], limit).doubts])
+    return "\n".join([words, seen, *silent, *damage_map.of_run(layout, result["run_id"], limit).doubts])
 
 
 draw(screen, "rank", Rank, "joplin.pugeo")(_run_words)

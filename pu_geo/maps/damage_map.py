@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pu_geo import wording
-from pu_geo.analysis import assessability, scenes
+from pu_geo.analysis import assessability, ranking_evidence, scenes
 from pu_geo.analysis.audit.design import AtThreshold
 from pu_geo.analysis.scenes import SceneRow
 from pu_geo.assessment import auditing
@@ -311,6 +311,8 @@ class DamageMap:
         if isinstance(n, int) and n < FEW_POSITIVES:
             words = wording.plural(n, "damaged building")
             yield f"The method learned from {words} only; kinds of damage that are not among them may be missed."
+        if self.run is not None and not (self.run.evidence and not self.run.evidence["is_weak"]):
+            yield ranking_evidence.words_of(self.run.evidence)
         if simulated := people["label_source"].count("simulated"):
             yield f"{simulated:,} answers are simulated from known labels: this is a trial, not an assessment."
         if disputed := people["review_status"].count("disputed"):

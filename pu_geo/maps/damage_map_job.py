@@ -305,6 +305,7 @@ def _about_run(facts: RunFacts) -> Facts:
         "feature_maker": dict(facts.feature_maker) if has_features else None,
         "n_positive_clicks": facts.n_positive,
         **({"n_accepted_from_clusters": facts.n_accepted} if not facts.from_model else {}),
+        "ranking_evidence": facts.evidence,
         **({} if facts.place is None else {"evidence_from_place": dict(facts.place)}),
     }
 

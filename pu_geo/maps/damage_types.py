@@ -130,7 +130,7 @@ class TypeOnMap:
         share = f"the share of the damaged that are known to have it, {self.n_named:,} of {self.n_typed:,}"
         if not self.is_enough:
             share = "as many of the damaged as a federation's model finds more like this type than like any other"
-        return f"{limit}: {share}; {basis}.{few}"
+        return f"{limit}: {share}; {log.STARTING}.{few}"
 
 
 @dataclass(frozen=True)

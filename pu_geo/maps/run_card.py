@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pu_geo import __version__, wording
-from pu_geo.analysis import place
+from pu_geo.analysis import place, ranking_evidence
 from pu_geo.analysis.pu_criterion import FEWEST_HELD_OUT, words_of
 from pu_geo.assessment import auditing
 from pu_geo.errors import ProjectError, TrainingError
@@ -65,10 +65,10 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         run_id: of the run; "chosen" is the one that is shown, "latest" the newest.
 
     Returns:
-        {"made_with", "run", "data", "labels", "versions", "curve", "judgement", "how_many", "audit", "warnings", "limits",
-        "sha256"}: texts, finite numbers, bools, None, lists and mappings of such. "run" has under "changed" the preset's
-        values of settings that differ from it; "curve" is a list of the reports of the epochs; "judgement" has its "words";
-        "audit" is None without one.
+        {"made_with", "run", "data", "labels", "versions", "curve", "evidence", "judgement", "how_many", "audit", "warnings",
+        "limits", "sha256"}: texts, finite numbers, bools, None, lists and mappings of such. "run" has under "changed" the
+        preset's values of settings that differ from it; "curve" is a list of the reports of the epochs; "evidence" and
+        "judgement" have "words"; "audit" is None without one.
 
     Raises:
         ProjectError: if there is no such run, or its files are gone.
@@ -127,6 +127,7 @@ def card(layout: Layout, run_id: str) -> dict[str, Any]:
         },
         "versions": facts.versions,
         "curve": comparing.curve(layout, facts.run_id),
+        "evidence": {**(facts.evidence or {}), "words": ranking_evidence.words_of(facts.evidence)},
         "judgement": {**(facts.judgement or {}), "words": judgement_words(facts.judgement)},
         "how_many": auditing.how_many(layout).as_mapping(),
         "audit": None if audit is None else {key: audit[key] for key in audit if key not in ("curve", "calibration")},
@@ -262,7 +263,7 @@ def _page(card: Facts) -> tuple[str, str, list[Section]]:
     settings.sort(key=lambda row: row[0] not in changed)
     sections = [
         Section("What it is", table=_known(about)),
-        Section("Judgement without negatives", [card["judgement"]["words"], *_audit_lines(card)]),
+        Section("Judgement without negatives", [card["evidence"]["words"], card["judgement"]["words"], *_audit_lines(card)]),
         Section("Warnings", card["warnings"] or ["None."]),
         Section("Limits", card["limits"]),
         Section("Data", table=_known(material)),

@@ -33,7 +33,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin
 from sklearn.utils import Tags, TransformerTags, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pu_geo.analysis import estimates, place, pseudo_labels, pupl, ranker
+from pu_geo.analysis import estimates, place, pseudo_labels, pupl, ranker, ranking_evidence
 from pu_geo.errors import InputError, NoProbability, ShapeError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.features.rcf import RcfBank
@@ -367,6 +367,8 @@ class MethodEstimator(_Estimator):
         threshold_: score from which on `predict` says damaged: that of the `start_k_`-th highest unlabeled chip; not
         calibrated. start_k_: how many of the unlabeled that flags: a starting point, not an estimate, see
         `estimates.start_k`. warnings_: what to know before trusting the scores, one sentence each.
+        ranking_evidence_: where clicks stand that the method held out, see `analysis.ranking_evidence`; None where it held
+        out none.
         history_: what was reported of each epoch, one dict each.
         model_, settings_: the trained network, and the settings as they were asked for.
         bank_: filters of the features of chips; None where it learned from features.
@@ -472,7 +474,9 @@ class MethodEstimator(_Estimator):
         xy_m = _positions(positions, n)
         bank, inputs, plain = self._inputs(found, settings)
         prepared = ranker.prepare(plain)
-        start_k = estimates.start_k(int((~is_positive).sum()), estimates.share_to_start_from(prepared, is_positive))
+        start_k = estimates.start_k(
+            int((~is_positive).sum()), int(is_positive.sum()), estimates.evidence_to_start_from(prepared, is_positive)
+        )
         history: list[Mapping[str, object]] = []
         run = Run(self._device(), self._seed(), report=_reporter(history, callback))
         data = pu_data(inputs, is_positive, is_not_damaged=is_not_damaged, types=_types(types, is_positive))
@@ -486,8 +490,11 @@ class MethodEstimator(_Estimator):
             is_unlabeled=~is_positive,
         )
         self.model_: TrainedModel = fitted.model
-        self.settings_, self.bank_, self.threshold_, self.start_k_ = fitted.settings, bank, fitted.threshold, start_k
+        self.settings_, self.bank_, self.threshold_, self.start_k_ = fitted.settings, bank, fitted.threshold, fitted.start_k
+        self.ranking_evidence_ = ranking_evidence.facts_of(fitted.evidence)
         self.warnings_, self.history_, self.classes_ = [*run.warnings, *self._cut_short(history)], history, np.array([0, 1])
+        if fitted.evidence is not None and fitted.evidence.is_weak:
+            self.warnings_.append(ranking_evidence.words_of(self.ranking_evidence_))
         if card.uses_place:
             self.place_, self.scores_ = {**cast(Any, fitted.place), "threshold": fitted.threshold}, fitted.scores
             self.threshold_ = fitted.threshold_alone
@@ -734,7 +741,8 @@ class PURanker(_Estimator):
         plain = np.asarray(self._plain(found), np.float32)
         prepared = ranker.prepare(plain)
         ranking, _ = estimates.fit_with_estimate(prepared, is_positive, is_not_damaged=is_not_damaged)
-        self.start_k_ = estimates.start_k(int((~is_positive).sum()), estimates.share_to_start_from(plain, is_positive))
+        evidence = estimates.evidence_to_start_from(plain, is_positive)
+        self.start_k_ = estimates.start_k(int((~is_positive).sum()), int(is_positive.sum()), evidence)
         scores = ranking.scores(prepared.values)
         self._mean, self._scale, self._axes = prepared.mean, prepared.scale, ranker.widest_axes(prepared.values)
         self.coef_, self.intercept_, self.classes_ = ranking.slope, ranking.offset, np.array([0, 1])

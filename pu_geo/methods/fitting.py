@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-from pu_geo.analysis import place
-from pu_geo.analysis.estimates import first_threshold
+from pu_geo.analysis import estimates, place
+from pu_geo.analysis.estimates import first_threshold, written
+from pu_geo.analysis.ranking_evidence import RankingEvidence, evidence_of_folds
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.cards.baselines import GUESSED_PRIORS
@@ -37,6 +38,8 @@ class Fitted:
         scores: float32 [N] in [0, 1].
         embeddings: of the same inputs as the scores, float32 [N, E] of unit length.
         threshold: to start from, see `estimates.first_threshold`.
+        start_k: how many of the unlabeled it flags.
+        evidence: where clicks stand that the method held out itself; None where it held out none.
         place: whether evidence from place is in the scores, see `place.PlaceEvidence.as_mapping`; None of a method without.
         scores_alone: the scores without it, float32 [N], as the model gives them; None where it is not in the scores.
         threshold_alone: `threshold` for these.
@@ -49,6 +52,8 @@ class Fitted:
     scores: NDArray[np.float32]
     embeddings: NDArray[np.float32]
     threshold: float
+    start_k: int
+    evidence: RankingEvidence | None
     place: Mapping[str, Any] | None
     scores_alone: NDArray[np.float32] | None
     threshold_alone: float
@@ -120,7 +125,7 @@ def fit_and_score(
 
     Args:
         prior: guesses the share of damage among what the method takes for unlabeled; called where the settings name none.
-        start_k: how many the threshold flags, see `estimates.start_k`.
+        start_k: how many the threshold flags where the method held out no clicks, see `estimates.start_k`; else its own do.
         is_unlabeled: bool [N], the chips that the threshold is set by.
         when_scoring: called between training and scoring.
 
@@ -137,10 +142,16 @@ def fit_and_score(
     types = types_of(model)
     type_scores = asking.type_scores(data.inputs.array, gone) if types else None
     found, together = with_neighbors(card, data, settings, model, scores, run.stop_if_cancelled)
-    both, alone = (first_threshold(each[is_unlabeled], start_k) for each in (together, scores))
+    evidence, k = evidence_of_folds(model.held_out_scores), start_k
+    if evidence is not None:
+        k = estimates.start_k(int(is_unlabeled.sum()), int(data.is_positive.sum()), evidence)
+    both, alone = (first_threshold(each[is_unlabeled], k) for each in (together, scores))
     is_used = bool(found and found["used"])
     alone_scores = scores if is_used else None
-    return Fitted(model, settings, together, embeddings, both, found, alone_scores, alone, types, type_scores)
+    k = int((written(together[is_unlabeled]) >= both).sum())  # equal scores are flagged together
+    return Fitted(
+        model, settings, together, embeddings, both, k, evidence, found, alone_scores, alone, types, type_scores
+    )  # fmt: skip
 
 
 def types_of(model: TrainedModel) -> tuple[str, ...]:

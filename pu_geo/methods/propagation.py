@@ -25,6 +25,7 @@ from pu_geo.analysis.two_readings import (
     read_clicks,
     roots_of,
     scores_of,
+    votes_of,
 )
 from pu_geo.errors import TrainingError
 from pu_geo.methods.cards.propagation import MOST_UNLABELED, PropagationSettings
@@ -215,7 +216,9 @@ def marks_of(data: PUData, rows: Ints, run: Run) -> Marks:
         drawn = torch.randperm(len(unlabeled), generator=run.generator(1))[:MOST_UNLABELED]
         unlabeled = np.sort(unlabeled[drawn.numpy()])
     clicked = is_positive & ~is_accepted
-    return Marks(rows[clicked & ~is_queued], rows[clicked & is_queued], unlabeled, rows[is_known], rows[is_accepted])
+    own, queued = rows[clicked & ~is_queued], rows[clicked & is_queued]
+    votes = votes_of(data.xy_m[np.concatenate([own, queued])], len(own)) if data.xy_m is not None and len(queued) else None
+    return Marks(own, queued, unlabeled, rows[is_known], rows[is_accepted], votes=votes)
 
 
 @one_thread_on_features
@@ -267,7 +270,7 @@ def _learn(network: PropagationNetwork, data: PUData, marks: Marks, run: Run) ->
     settings, check = network.settings, run.stop_if_cancelled
     rows = np.concatenate(_parts(marks))
     ends = np.cumsum([0, *(len(each) for each in _parts(marks))])
-    own = Marks(*(np.arange(first, last) for first, last in pairwise(ends)))
+    own = Marks(*(np.arange(first, last) for first, last in pairwise(ends)), votes=marks.votes)
     parts = [plain_and_roots(network, _views(data, rows[part])) for part in blocks(len(rows), _at_once(data), check)]
     plain, roots = (np.concatenate(each) for each in zip(*parts, strict=True))
     require_finite(torch.from_numpy(np.isfinite(plain).all(1) & np.isfinite(roots).all(1)))
@@ -299,11 +302,9 @@ def _held_out(reading: Reading, chips: Chips, rows: Ints, n: int, propagation: f
     if reading.held_out is None:
         return ()
     found, folds = reading.held_out, []
-    for part, (wide, narrow) in enumerate(zip(*found.readings(chips, propagation), strict=True)):
+    for part, unseen in enumerate(reading.unseen_scores(chips, propagation)):
         scores = np.full(n, np.nan, np.float32)
-        mixed = [weight * (each - each.mean()) / max(each.std(), 1e-9)
-                 for weight, each in ((reading.weight, wide), (1 - reading.weight, narrow))]  # fmt: skip
-        scores[rows] = mixed[0] + mixed[1]
+        scores[rows] = unseen
         clicks, unlabeled = found.clicked[found.fold_clicked == part], found.unlabeled[found.fold_unlabeled == part]
         folds.append(HeldOutFold(rows[clicks], rows[unlabeled], scores))
     return folds

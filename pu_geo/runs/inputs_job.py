@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from pu_geo import wording
 from pu_geo.analysis import assessability, estimates, ranker
 from pu_geo.analysis.pu_criterion import is_unlabeled
+from pu_geo.analysis.ranking_evidence import RankingEvidence
 from pu_geo.errors import TrainingError
 from pu_geo.files import make_folder, remove_path
 from pu_geo.methods.catalog import MethodCard, TrainingRequest
@@ -140,12 +142,16 @@ class RunInputs:
         )
         return (*(str(words) for words in found if words), *(self.types.notes if self.types else ()))
 
+    @cached_property
+    def evidence(self) -> RankingEvidence | None:
+        """Where clicks stand in linear rankings that did not see them, see `estimates.evidence_to_start_from`."""
+        return estimates.evidence_to_start_from(self.views[0], self.pu.is_positive, is_excluded=self.pu.is_excluded)
+
     def start_k(self) -> int:
         """Return how many of the unlabeled a threshold to start from flags, see `estimates.start_k`; 0 where there are
         none.
         """
-        share = estimates.share_to_start_from(self.views[0], self.pu.is_positive, is_excluded=self.pu.is_excluded)
-        return estimates.start_k(int(self.is_unlabeled.sum()), share)
+        return estimates.start_k(int(self.is_unlabeled.sum()), int(self.pu.is_positive.sum()), self.evidence)
 
     def first_threshold(self, scores: Singles) -> float:
         """Return the threshold to start from, of the scores [N] of all chips, see `estimates.first_threshold`."""

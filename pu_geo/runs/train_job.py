@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, collapse, estimates, pupl, ranker
+from pu_geo.analysis.estimates import MIN_POSITIVES
+from pu_geo.analysis.ranking_evidence import evidence_of, facts_of
 from pu_geo.features.views import Report
 from pu_geo.files import remove_path
 from pu_geo.methods.catalog import TrainingRequest
@@ -63,7 +65,9 @@ def rank(job: Job, *, feature_set: str = "") -> Facts:
     )  # fmt: skip
     embeddings = ranker.embeddings_along(ranker.widest_axes(prepared.values), prepared.values)
     del prepared  # before another standardisation is made
-    facts = inputs.facts(RANKER_NAME, "instant", "linear", inputs.first_threshold(scores))
+    facts = replace(
+        inputs.facts(RANKER_NAME, "instant", "linear", inputs.first_threshold(scores)), evidence=facts_of(inputs.evidence)
+    )
     return finish(job, inputs, began, facts, {"scores": scores, "embeddings": embeddings})
 
 
@@ -114,6 +118,7 @@ def train(job: Job, **args: Any) -> Facts:
         device=named,
         warnings=tuple(run.warnings),
         place=fitted.place,
+        evidence=facts_of(fitted.evidence),
         types=fitted.types,
         types_from=inputs.types_from if fitted.types else None,
         is_ordinal=bool(fitted.types) and data.is_ordinal,
@@ -181,6 +186,8 @@ def finish(
                 scores[inputs.held_out], unlabeled, embeddings, threshold=threshold, score_type=facts.score_type,
                 is_oriented=None if clusters is None else clusters.oriented,
             )  # fmt: skip
+            if facts.evidence is None and len(inputs.held_out) >= MIN_POSITIVES:
+                facts = replace(facts, evidence=facts_of(evidence_of([(scores[inputs.held_out], unlabeled)])))
         alarms = (alarm.words for alarm in collapse.alarms(indicators))
         silent = population.silent_sites(layout) if facts.from_model is None else ""
         grades = {} if inputs.types is None else dict(zip(inputs.types.names, inputs.types.grades, strict=False))

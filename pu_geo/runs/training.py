@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 
 from pu_geo import wording
-from pu_geo.analysis import assessability, place
+from pu_geo.analysis import assessability, place, ranking_evidence
 from pu_geo.errors import TrainingError
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import DEFAULT_METHOD, MethodCard, TrainingRequest, settings_for
@@ -101,6 +101,11 @@ def _counted(rows: Sequence[damage_types.Tally]) -> str:
     parts = [f"{row.name} {row.n_has:,} yes" + (f", {row.n_has_not:,} no" if row.n_has_not else "") for row in rows]
     rest = [f"and {len(parts) - _MOST_NAMED:,} more"] if len(parts) > _MOST_NAMED else []
     return "; ".join([*parts[:_MOST_NAMED], *rest])
+
+
+def evidence_words(run: RunFacts) -> str:
+    """Return whether clicks held out stand high in a run's list, in words."""
+    return ranking_evidence.words_of(run.evidence)
 
 
 def place_words(run: RunFacts) -> str:

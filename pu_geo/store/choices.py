@@ -21,9 +21,11 @@ NOT_AUDITED = "no accuracy assessment"  # what stands in place of its id
 who wanted k buildings flagged), "audit:<id of the check>"."""
 
 _TYPE_THRESHOLD = "type_threshold"
+STARTING = "a starting point, not an estimate"
 WORDS = {
     OWN: "the run's own", PERSON: "chosen by a person", TOP: "chosen by a person",
-    START: "a starting point, not an estimate", AUDIT: "set from the accuracy assessment",
+    START: f"{STARTING}: as many as clicks held out suggest, at most 8 a click where these do not stand high in the list",
+    AUDIT: "set from the accuracy assessment",
 }  # fmt: skip
 """Kind of an origin -> where a threshold comes from, for people."""
 

@@ -85,8 +85,8 @@ def basis_words(origin: str) -> str:
     """Return who or what set a threshold, for people. Counts and ids are left out: answers since then change how many it
     flags.
 
-    >>> basis_words("start:88"), basis_words("top:120"), basis_words("audit:check-1")
-    ('a starting point, not an estimate', 'chosen by a person', 'set from the accuracy assessment')
+    >>> basis_words("top:120"), basis_words("audit:check-1")
+    ('chosen by a person', 'set from the accuracy assessment')
     """
     return WORDS.get(origin.partition(":")[0], origin)
 

@@ -5,6 +5,7 @@ import pytest
 
 from pu_geo.analysis import estimates, ranker
 from pu_geo.analysis.class_prior import best_bin_share
+from pu_geo.analysis.ranking_evidence import RankingEvidence
 from pu_geo.errors import TrainingError
 
 
@@ -34,11 +35,13 @@ def event(seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_the_share_to_start_from_is_that_of_elkan_and_noto() -> None:
     features, clicks = event(0)
     splits = [estimates.elkan_noto_share(features, clicks, seed=seed) for seed in range(10)]
-    assert min(splits) < (estimates.share_to_start_from(features, clicks) or 0) < max(splits)
+    evidence = estimates.evidence_to_start_from(features, clicks)
+    assert evidence is not None
+    assert min(splits) < evidence.share < max(splits)
     assert estimates.without_guesses({"share": 0.2, "loss": 1.0, "share_called": 0.1}) == {"loss": 1.0, "share_called": 0.1}
     few = clicks & (np.cumsum(clicks) <= 3)
-    assert estimates.share_to_start_from(features, few) is None
-    assert estimates.share_to_start_from(features, clicks, is_excluded=~clicks) is None
+    assert estimates.evidence_to_start_from(features, few) is None
+    assert estimates.evidence_to_start_from(features, clicks, is_excluded=~clicks) is None
     with pytest.raises(TrainingError, match="at least 4 damaged buildings"):
         estimates.elkan_noto_share(features, few)
 
@@ -59,20 +62,21 @@ def test_the_ranker_takes_the_penalty_of_the_estimated_share_and_the_middle_one_
 
 
 @pytest.mark.parametrize(
-    ("n", "share", "k"),
+    ("n", "n_clicks", "share", "lowest", "k"),
     [
-        (1000, 0.1, 100),
-        (1000, 0.0001, 30),  # 30 at least
-        (20_000, 0.0001, 100),  # .5 %
-        (358, 0.97, 179),  # half at most: Joplin, 10 clicks
-        (20_000, 0.35, 2828),  # 20 roots of the number, where 10 were damaged and 7,000 would have been flagged
-        (50_000, 1.0, 4472),
-        (2000, None, 100),  # one in 20 where there are too few clicks
-        (40, 0.9, 20), (40, 0.0, 20), (3, 0.1, 2), (1, None, 1), (0, 0.5, 0),
+        (1000, 10, 0.1, 0.3, 90),  # 100 less its root
+        (1000, 30, 0.0001, 0.3, 6),  # one for every 5 clicks at least
+        (358, 10, 0.97, 0.3, 179),  # half at most: Joplin
+        (20_000, 30, 0.35, 0.3, 2828),  # 20 roots of the number
+        (2958, 10, 0.37, 0.7, 80), (2958, 40, 0.37, 0.7, 320),  # 8 a click where these do not stand high
+        (2958, 10, 0.01, 0.7, 24),  # and fewer where they suggest fewer: 29.6 less its root
+        (600, 2, None, 0, 25), (5000, 2, None, 0, 40),  # one in 20, less the root, where there are too few clicks
+        (40, 10, 0.9, 0.3, 20), (3, 4, 0.1, 0.3, 1), (1, 2, None, 0, 1), (0, 4, 0.5, 0.3, 0),
     ],
 )  # fmt: skip
-def test_how_many_are_flagged_at_first_is_bounded(n: int, share: float | None, k: int) -> None:
-    assert estimates.start_k(n, share) == k
+def test_how_many_are_flagged_at_first_is_bounded(n: int, n_clicks: int, share: float | None, lowest: float, k: int) -> None:
+    evidence = None if share is None else RankingEvidence(n_clicks, 0, 0, 0, lowest, share)
+    assert estimates.start_k(n, n_clicks, evidence) == k
 
 
 def test_the_first_threshold_is_the_score_of_the_kth_highest() -> None:

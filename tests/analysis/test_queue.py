@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import queue as queues
 from pu_geo.analysis.audit import progress
-from pu_geo.analysis.queue import Item, Mix, Queue, QueueState, next_queue
+from pu_geo.analysis.queue import Item, Mix, Queue, QueueState, next_queue, spread
 from pu_geo.errors import ShapeError
 
 Floats = NDArray[np.float64]
@@ -50,13 +50,52 @@ def test_places_follow_the_shares() -> None:
 
 def test_exploit_takes_the_highest_scores_that_nobody_answered_and_equal_ones_in_order() -> None:
     scores, features, xy_m = scene(0)
+    scores /= 2.01  # none is likely damaged: nothing to choose among
     best = np.argsort(-scores)
     queue = next_queue(scores, features, xy_m, fresh(300, tuple(best[:3].tolist())), mix=Mix(1, 0, 0), n=5)
     assert [item.row for item in queue.items] == best[3:8].tolist()
     assert queue.items[0] == Item(int(best[3]), "exploit", "among the highest scores")
     assert queue.state.audit is None
-    queue = next_queue(np.full(300, 0.5), features, xy_m, fresh(300, (1,)), mix=Mix(1, 0, 0), n=4)
+    queue = next_queue(np.full(300, 0.4), features, xy_m, fresh(300, (1,)), mix=Mix(1, 0, 0), n=4)
     assert [item.row for item in queue.items] == [0, 2, 3, 4]
+
+
+def least_crowded(rows: list[int], features: Floats, xy_m: Floats, known: list[int], n: int) -> list[int]:
+    """Pick by loops: of the rows, in their order, the one that those before it cover least by place or by look."""
+    unit, picked = features / np.linalg.norm(features, axis=1)[:, None], []
+    for _ in range(n):
+        crowd = {
+            row: sum(
+                max(np.exp(-(((xy_m[row] - xy_m[other]) / 300) ** 2).sum() / 2), max(unit[row] @ unit[other], 0) ** 3)
+                for other in [*known, *picked]
+            )
+            for row in rows if row not in picked
+        }  # fmt: skip
+        picked.append(min(crowd, key=crowd.get))
+    return picked
+
+
+def test_exploit_spreads_over_places_and_looks_of_likely_damage_and_a_renewal_goes_on_so() -> None:
+    """Of 58 likely ones 38 stand in one street and look alike, the others in four other places."""
+    draw = np.random.default_rng(1)
+    _, features, xy_m = scene(2)
+    scores = np.linspace(0.4, 0.1, 300)
+    scores[:40], scores[40:60] = np.linspace(0.85, 0.55, 40), np.linspace(0.8, 0.6, 20)
+    group = np.concatenate([np.zeros(40, np.int64), 1 + np.arange(20) % 4])
+    features[:60] = 5 * np.eye(8)[group] + draw.normal(size=(60, 8))
+    xy_m[:60] = 2000.0 * group[:, None] + draw.normal(size=(60, 2)) * 40
+    state = fresh(300, (3, 17))
+    queue = next_queue(scores, features, xy_m, state, mix=Mix(1, 0, 0), n=10)
+    rows = rows_of(queue, "exploit")
+    free = np.flatnonzero(~state.is_answered[:60])
+    likely = free[np.argsort(-scores[free], kind="stable")][: 58 * 2 // 3].tolist()
+    assert rows == least_crowded(likely, features, xy_m, [3, 17], 10)
+    assert np.bincount(group[rows])[1:].min() >= 2, "two of the street are answered"
+    shown = replace(state, is_shown=np.isin(np.arange(300), rows))
+    more = spread(scores, features, xy_m, shown, ~(shown.is_answered | shown.is_shown), 5)
+    assert not set(more.tolist()) & set(rows)
+    assert np.bincount(group[more]).max() <= 2
+    assert scores[more].min() >= 0.5
 
 
 def farthest_first(worth: Floats, features: Floats, xy_m: Floats, state: QueueState, seen: list[int], n: int) -> list[int]:
@@ -93,6 +132,7 @@ def test_explore_equals_farthest_first_by_loops() -> None:
 
 def test_where_nothing_lies_apart_the_places_go_to_exploit() -> None:
     scores, features, _ = scene(3)
+    scores /= 2.01
     queue = next_queue(scores, features, np.zeros((300, 2)), fresh(300, (0,)), mix=Mix(0.5, 0.5, 0), n=10)
     assert len(rows_of(queue, "explore")) == 1
     left = np.argsort(-np.where(np.arange(300) == 0, -1, scores))
@@ -179,7 +219,7 @@ def test_refuses_arrays_that_do_not_fit_and_has_nothing_to_show_where_all_is_ans
 def test_every_site_is_asked_in_its_turn() -> None:
     scores, features, xy_m = scene(0)
     sites = np.repeat([0, 1, 2], [280, 15, 5])
-    scores /= 100.0**sites  # nobody would come to them by rank
+    scores /= 2.01 * 100.0**sites  # nobody would come to them by rank
     state = replace(fresh(), sites=sites)
     best = next_queue(scores, features, xy_m, state, mix=Mix(1, 0, 0), n=20).items
     assert [sites[item.row] for item in best] == [0, 1, 2] * 5 + [0, 1] * 2 + [0]  # the third has none left

@@ -102,6 +102,30 @@ def test_clicks_of_the_queue_are_learned_from_and_held_out_only_where_there_are_
     assert len(few.held_out.clicked) == 9
 
 
+def test_damaged_ones_that_the_queue_found_count_once_a_neighborhood() -> None:
+    """Own clicks count 1 each, three at one place a third each, one far from all 1, one 300 m from it and one without a place."""
+    xy_m = np.array([[0, 0], [0, 0], *[[9000, 0]] * 3, [0, 9000], [0, 50000], [300, 50000], [np.nan, np.nan]], np.float64)
+    near = 1 / (1 + np.exp(-0.5))
+    expected = [1, 1, 1 / 3, 1 / 3, 1 / 3, 1, near, near, 1]
+    np.testing.assert_allclose(two_readings.votes_of(xy_m, 2), expected, rtol=1e-6)
+    many = np.concatenate([xy_m[:2], np.tile(xy_m[2:3], (5000, 1))])
+    np.testing.assert_allclose(two_readings.votes_of(many, 2)[2:].sum(), 1, rtol=0.01)
+    views, truth = town()
+    own, street = marked(truth), np.flatnonzero(~truth)[:12]
+    rest, alike = np.setdiff1d(own.unlabeled, street), np.ones(24, np.float32)
+    alone, full, one, equal = (
+        read(views, Marks(own.clicked, street, rest, NONE, NONE, votes=votes))[1]
+        for votes in (
+            np.where(np.arange(24) < 12, 1, 1e-6).astype(np.float32),
+            None,
+            np.append(alike[:12], alike[:12] / 12),
+            alike,
+        )
+    )
+    np.testing.assert_allclose(full, equal, atol=5e-3)
+    assert np.abs(one - alone).max() < 0.8 * np.abs(full - alone).max()
+
+
 def test_held_out_clicks_were_not_learned_from() -> None:
     """A wrong click that nothing resembles stands far behind where it was held out, and far ahead where it was learned from."""
     views, truth = town()

@@ -66,9 +66,11 @@ def test_each_click_gives_a_new_ranking_with_lookalikes_on_top_that_a_browser_ge
     first = ranking.rank_now(with_features)
     body = ranking.scores_for_browser(with_features, first.score_id)
     assert set(np.argsort(-np.frombuffer(body or b"", dtype="<f4"))[:5]) == {0, 1, 2, 3, 4}
-    click(with_features, "b2")
+    assert "was not checked" in ranking.evidence_words(with_features)
+    click(with_features, "b2", "b3", "b4")
     second = ranking.rank_now(with_features)
     assert second.score_id != first.score_id
+    assert ranking.evidence_words(with_features).startswith("5 clicks held out stand")
     for score_id in ("nothing", "live-", "live-x", "../../etc"):
         assert ranking.scores_for_browser(with_features, score_id) is None
 

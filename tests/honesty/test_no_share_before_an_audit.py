@@ -17,7 +17,7 @@ from model_parts import with_chips
 from small_parts import small_project
 
 from pu_geo import Project, cli
-from pu_geo.analysis import class_prior, estimates, two_readings
+from pu_geo.analysis import class_prior, estimates, ranking_evidence, two_readings
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.methods import fitting, linear
 from pu_geo.methods.estimators import ALL, PURanker
@@ -41,7 +41,7 @@ def give_guesses(patch: pytest.MonkeyPatch) -> list[str]:
     def gives(name: str) -> Callable[..., float]:
         return lambda *_, **__: asked.append(name) or GUESS  # type: ignore[func-returns-value]
 
-    for module in (class_prior, estimates, two_readings):
+    for module in (class_prior, estimates, ranking_evidence, two_readings):
         patch.setattr(module, "elkan_noto_of_margins", gives(module.__name__))
     patch.setattr(linear, "best_bin_share", gives("best bin"))
     patch.setattr(fitting, "GUESSED_PRIORS", (0.0, 1.0))  # so that it would be seen
@@ -113,7 +113,7 @@ def test_no_page_names_one_and_the_map_says_how_many_it_starts_from(town: Layout
         checked("\n".join([plain(app), *(str(metric.value) for metric in app.metric), *tables, *fields]), page)
     app = show_tab(town, TAB_AUDIT)
     told = plain(app)
-    assert ": a starting point, not an estimate." in told
+    assert ": a starting point, not an estimate: as many as clicks held out suggest, at most 8 a click" in told
     assert "How many there are in all is not known before an accuracy assessment" in told
     assert "how many are is not known before an accuracy assessment" in told
     assert "% in all" not in told

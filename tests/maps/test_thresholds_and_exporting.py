@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+from app_parts import plain, show
 from mapped_parts import RUN, N, answer_audit, say, say_checks
-from small_parts import add_run, answer, click, job_of, op_of, square_table
+from small_parts import add_run, answer, click, facts_of, job_of, op_of, square_table
 
 from pu_geo import jobs
 from pu_geo.assessment import auditing, random_audits
 from pu_geo.errors import PuGeoError
-from pu_geo.maps import areas, damage_map, exporting, thresholds
+from pu_geo.maps import areas, damage_map, exporting, run_card, thresholds
 from pu_geo.maps.actions import AddAreas, Publish
 from pu_geo.maps.exporting import State
 from pu_geo.maps.publish_job import publish
+from pu_geo.runs import training
 from pu_geo.store import chosen, contents, runs, store
 from pu_geo.store.layout import Layout
 
@@ -208,3 +210,20 @@ def test_no_other_file_is_handed_out(mapped: Layout, tmp_path: Path) -> None:
     assert {"damage_map.csv", "report.html", "version.json"} <= names
     assert "link.csv" not in names
     assert not exporting.write_zip(mapped, "v9", tmp_path / "v9.zip")
+
+
+@pytest.mark.parametrize("stands", ["high", "low", "not checked"])
+def test_what_held_out_clicks_say_of_a_run_goes_with_it_everywhere(mapped: Layout, stands: str) -> None:
+    facts = {"n_clicks": 10, "place": 0.42, "low": 0.2, "high": 0.64, "lowest": 0.8, "is_weak": stands == "low"}
+    add_run(
+        mapped, "seen", like=RUN, scores=scores_of(mapped), start_k=20, evidence=None if stands == "not checked" else facts
+    )
+    run = facts_of(mapped, "seen")
+    words = training.evidence_words(run)
+    assert ("stand in the middle" in words, "was not checked" in words) == (stands == "low", stands == "not checked")
+    assert (words in damage_map.of_run(mapped, "seen").cannot_say) == (stands != "high")
+    assert words in run_card.as_markdown(run_card.card(mapped, "seen"))
+    assert words in plain(show("train", mapped))
+    folder = Path(str(publish(job_of(mapped, "publish"), run_id="seen", formats=["geojson"], threshold=0.5)["out"]))
+    assert (words in (folder / "report.html").read_text()) == (stands != "high")
+    assert json.loads((folder / "damage_map.run.json").read_text())["ranking_evidence"] == run.evidence

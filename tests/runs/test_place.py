@@ -106,6 +106,9 @@ def test_it_is_shown_and_reported(once: tuple[Layout, str, str]) -> None:
     folder = Path(str(publish(job_of(layout, "publish"), run_id=on, formats=["geojson"], threshold=0.5)["out"]))
     assert words in (folder / "report.html").read_text()
     assert json.loads((folder / "damage_map.run.json").read_text())["evidence_from_place"] == place_of(layout, on)
+    evidence = facts_of(layout, on).evidence
+    assert evidence is not None
+    assert evidence["n_clicks"] == len(CLICKS)
     assert "Neighbors do not count here: it is switched off" in run_card.as_html(run_card.card(layout, off))
 
 

@@ -136,6 +136,7 @@ def progress(layout: Layout, tools: DeltaGenerator) -> None:
         return
     estimate = auditing.how_many(layout)
     popover.caption(frame.plain(estimate.words))
+    popover.caption(ranking.evidence_words(layout))
     for kinds in scene_pair.kinds(layout, preparation.chip_set_facts(layout)):
         popover.caption(frame.plain(f"{kinds.name}: {kinds.value}. {kinds.worry}"))
     answers, found = queueing.found_so_far(layout)

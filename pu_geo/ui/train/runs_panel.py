@@ -60,6 +60,7 @@ def draw_results(layout: Layout, found: Sequence[RunFacts]) -> None:
             _remove(layout, found, shown)
     for run in (run for run in found if run is found[0] or run.run_id == shown):
         name = frame.plain(names[run.run_id])
+        st.caption(texts.EVIDENCE.format(name=name, words=training.evidence_words(run)))
         for warning in run.warnings[:_MOST_WARNINGS]:
             st.caption(texts.WARNING_OF_RUN.format(name=name, words=frame.plain(str(warning)[:_LONGEST_WARNING])))
         if (n_more := len(run.warnings) - _MOST_WARNINGS) > 0:

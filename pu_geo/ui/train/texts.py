@@ -58,6 +58,7 @@ RENAME, RENAME_HELP = "Rename", "Change what a run is called on all screens"
 NEW_NAME = "Name"
 SAVE_NAME = "Save name"
 NAME_NOTE = "Leave it empty for the usual name. Files and commands keep the id {run_id}."
+EVIDENCE = "**{name}**: {words}"
 WARNING_OF_RUN = ":orange[:material/warning:] **{name}**: {words}"
 MORE_WARNINGS = "**{name}**: {n} on its model card."
 
