@@ -20,7 +20,7 @@ N, SIDE_PX, N_VIEWS = 20, 16, 3
 SHORT = {"epochs": "2", "batch_size": "10", "rounds": "3", "max_steps": "4"}
 
 
-def with_chips(layout: Layout, *, seed: int = 0, n_bands: int = 6, n_filters: int = 8, is_clicked: bool = True) -> Layout:
+def with_chips(layout: Layout, *, seed: int = 0, n_bands: int = 6, n_filters: int = 4, is_clicked: bool = True) -> Layout:
     """Give a project of 20 buildings chips, random filters and their features, six positives and six undamaged."""
     rng = np.random.default_rng(seed)
     chips = rng.integers(60, 120, (N, n_bands, SIDE_PX, SIDE_PX)).astype(np.uint8)

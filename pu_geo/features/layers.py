@@ -85,8 +85,7 @@ class LayerBanks(Maker):
         banks = []
         for k, (view, names) in enumerate(zip(views, parts, strict=True)):
             own = {name.partition(".")[2]: array for name, array in arrays.items() if name.partition(".")[0] == str(k)}
-            n_filters, n_bands = (view.stop - view.start) // 2, sum(bands[name] for name in names)
-            if problem := problem_of_bank(own, n_filters, n_bands):
+            if problem := problem_of_bank(own, view.stop - view.start, sum(bands[name] for name in names)):
                 raise _broken(f"hold {problem} for {view.name}")
             banks.append(RcfBank.from_state(own))
         if len(arrays) != sum(len(bank.state()) for bank in banks):

@@ -25,6 +25,7 @@ from pu_geo.training.threads import one_thread
 BLOCK = 16
 """Chips that are handled, and whose random numbers are drawn, together. Few, so that responses stay in the CPU's cache."""
 MOST_FILTER_PX, MOST_CHIP_PX = 15, 256  # sides that a stranger's filters, and chips, may have
+FEATURES_A_FILTER = 4  # above and below the threshold, in brightness as it is and equalised
 _TENSORS = ("filters", "bias", "band_mean", "band_std")
 
 
@@ -33,7 +34,7 @@ class RcfSettings:
     """How random-convolution features are made.
 
     Attributes:
-        n_filters: how many; a chip gets twice as many features, one per filter and sign.
+        n_filters: how many; a chip gets four features of each: two signs, with and without its brightness.
         stride_px: step of the filters over a chip.
         threshold: responses below it, in standard deviations of that filter's responses, count as none.
         whitening: share of the mean variance added to every direction before whitening; large means no whitening.
@@ -41,7 +42,7 @@ class RcfSettings:
         n_views: views per chip that a training asks for, the chip as cut included.
     """
 
-    n_filters: int = 256
+    n_filters: int = 128
     size_px: int = 5
     stride_px: int = 4
     threshold: float = 0.5
@@ -74,7 +75,7 @@ class RcfBank(Maker):
     @property
     def n_features(self) -> int:
         """Features per chip, D."""
-        return 2 * len(self.filters)
+        return FEATURES_A_FILTER * len(self.filters)
 
     def state(self) -> dict[str, NDArray[np.float32]]:
         """Return all that the bank is made of as plain arrays, for a file that cannot run code."""
@@ -158,21 +159,22 @@ class RcfBank(Maker):
         return replace(self, **{name: getattr(self, name).to(device) for name in _TENSORS})
 
 
-def problem_of_bank(arrays: Mapping[str, NDArray[Any]], n_filters: int, n_bands: int, chip_px: int = MOST_CHIP_PX) -> str:
-    """Return why arrays, perhaps a stranger's, are no bank of so many filters of so many bands, in words; "" where they are
+def problem_of_bank(arrays: Mapping[str, NDArray[Any]], n_features: int, n_bands: int, chip_px: int = MOST_CHIP_PX) -> str:
+    """Return why arrays, perhaps a stranger's, are no bank of so many features of so many bands, in words; "" where they are
     one.
 
     Args:
         chip_px: side of the chips, pixels.
     """
+    n_filters, rest = divmod(n_features, FEATURES_A_FILTER)
     side = arrays["filters"].shape[-1] if "filters" in arrays and arrays["filters"].ndim else 0
     wanted = {
         "filters": (n_filters, n_bands, side, side), "bias": (n_filters,), "band_mean": (n_bands,), "band_std": (n_bands,),
         "step": (2,),
     }  # fmt: skip
     there = {name: array.shape for name, array in arrays.items() if array.dtype == np.float32}
-    if there != wanted or len(arrays) != len(wanted) or not 1 <= side <= min(MOST_FILTER_PX, chip_px):
-        return f"filters that do not make the {2 * n_filters} features its network looks at"
+    if rest or there != wanted or len(arrays) != len(wanted) or not 1 <= side <= min(MOST_FILTER_PX, chip_px):
+        return f"filters that do not make the {n_features} features its network looks at"
     stride, threshold = arrays["step"].tolist()
     if (arrays["band_std"] <= 0).any() or not 1 <= stride <= chip_px or stride != math.floor(stride) or threshold < 0:
         return "filters with a step, a threshold or a spread of bands that cannot be"
@@ -204,13 +206,15 @@ def fast_dtype(device: torch.device) -> torch.dtype:
 def rcf(images: Tensor, bank: RcfBank) -> Tensor:
     """Describe chips by how much each filter finds in them.
 
-    Mean over the chip of relu(response - threshold), and of relu(-response - threshold).
+    Mean over the chip of relu(response - threshold), and of relu(-response - threshold); then the same of the responses to
+    the chip without its brightness (each band has the mean of all chips): light and season change them less. A filter is
+    linear: these are the responses less that to the chip's own mean.
 
     Args:
         images: float [B, C, H, W] in units of uint8 (0 to 255), on the bank's device.
 
     Returns:
-        float32 [B, 2 K], at least 0.
+        float32 [B, 4 K], at least 0.
     """
     dtype = fast_dtype(images.device)
     standard = (images - bank.band_mean[:, None, None]) / bank.band_std[:, None, None]
@@ -221,11 +225,13 @@ def rcf(images: Tensor, bank: RcfBank) -> Tensor:
         stride=bank.stride_px,
     )
     flat = response.permute(0, 2, 3, 1).flatten(1, 2)
-    return torch.cat([_mean_above(flat, bank.threshold), _mean_above(-flat, bank.threshold)], dim=1)
+    own = (standard.mean((2, 3)) @ bank.filters.sum((2, 3)).T).to(dtype)[:, None]  # [B, 1, K], of the chip's brightness
+    parts = [(flat, bank.threshold), (-flat, bank.threshold), (flat, bank.threshold + own), (-flat, bank.threshold - own)]
+    return torch.cat([_mean_above(response, least) for response, least in parts], dim=1)
 
 
-def _mean_above(response: Tensor, threshold: float) -> Tensor:
-    """Average relu(response - threshold) over positions: [B, positions, K] to float32 [B, K]."""
-    above = F.relu(response - threshold)
+def _mean_above(response: Tensor, least: float | Tensor) -> Tensor:
+    """Average relu(response - least) over positions: [B, positions, K] to float32 [B, K]."""
+    above = F.relu(response - least)
     weights = above.new_full((1, 1, above.shape[1]), 1.0)
     return torch.matmul(weights, above)[:, 0].float() / above.shape[1]

@@ -187,7 +187,7 @@ def sha256_of(dates: str) -> str:
 
 @lru_cache(maxsize=len(N_BANDS))
 def _filters(dates: str) -> tuple[NDArray[np.float16], NDArray[np.float32]]:
-    """Read filters, float16 [256, C, 5, 5], and biases, float32 [256]: little-endian by the file's format."""
+    """Read filters, float16 [128, C, 5, 5], and biases, float32 [128]: little-endian by the file's format."""
     arrays = load(FILE.read_bytes())
     return arrays[f"{dates}.filters"].astype("<f2"), arrays[f"{dates}.bias"].astype("<f4")
 

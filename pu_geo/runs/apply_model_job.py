@@ -50,8 +50,8 @@ def apply_model(job: Job, *, path: str) -> Facts:
     """Store a run whose scores come from a model. The model is in the run's folder from then on, too.
 
     One that was trained in another copy of this project, on the chips and labels that this one had then, gives the run that
-    a training here would have given, but for evidence from place; labels are never taken. Of any other model nothing counts
-    as learned from this project.
+    a training here would have given, but for evidence from place and of clicks held out, and what is flagged by it; labels
+    are never taken. Of any other model nothing counts as learned from this project.
 
     Args:
         path: of a model file, or of a folder that has a model, see `model_files.read`.

@@ -34,7 +34,7 @@ from pu_geo.training.run import Run, best_device
 RANKER = "ranker"
 ALL_METHODS = (RANKER, *catalog.METHODS)
 ORACLE = "supervised"
-N_FILTERS = 256
+N_FILTERS = 128
 Overrides = Mapping[str, str | float]
 _VIEWS = {"natural": augment.NATURAL, "aerial": augment.AERIAL}
 

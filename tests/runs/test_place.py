@@ -49,7 +49,7 @@ def street(folder: Path, grid: Grid | None = None) -> Layout:
     if grid is not None:
         with store.connect(layout) as db:
             contents.add_scenes(db, [small_scene("pre")], grid)
-    bank = rcf.RcfBank.fit(np.zeros((4, 3, 16, 16), np.uint8), torch.Generator(), rcf.RcfSettings(n_filters=4))
+    bank = rcf.RcfBank.fit(np.zeros((4, 3, 16, 16), np.uint8), torch.Generator(), rcf.RcfSettings(n_filters=2))
     add_chips(layout, [f"b{row}" for row in range(N)], chips=np.zeros((N, 3, 16, 16), np.uint8), features=features_of())
     np.savez(layout.filters("set"), allow_pickle=False, **bank.state())
     click(layout, *CLICKS)
