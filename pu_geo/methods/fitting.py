@@ -149,7 +149,10 @@ def fit_and_score(
     types = types_of(model)
     type_scores = asking.type_scores(data.inputs.array, gone) if types else None
     own = Run(run.device, run.seed, is_cancelled=run.is_cancelled)
-    more = {name: (one, catalog.load_fit(card.name)(one, used, own)) for name, one in (others or {}).items()}
+    more = {
+        name: (one, replace(catalog.load_fit(card.name)(one, used, own), check=own.stop_if_cancelled))
+        for name, one in (others or {}).items()
+    }
     model, scores, is_averaged = _with_others(model, scores, more, is_unlabeled)
     found, together = with_neighbors(card, data, settings, model, scores, run.stop_if_cancelled)
     evidence, k = evidence_of_folds(model.held_out_scores), start_k
