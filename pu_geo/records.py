@@ -683,7 +683,8 @@ class RunFacts:
             {"n_clicks", "place", "low", "high", "lowest", "is_weak"}; None where none was.
         feature_set: the frozen features that it learned from, see `store.feature_sets`.
         feature_maker: what its maker is, as `facts()` gives it: {"kind"}, and for weights from a file "name", "sha256",
-            "licence".
+            "licence". "averaged": further sets that were tried, {"feature_set", "feature_maker", "is_used"} each: the scores
+            are the average of the rankings by those used.
         views: names of the named views that it learned from, such as "pre+post" and "sar-post"; () where these are not
             known, or it learned from pre and post alone.
         types: damage types that it scores one by one, in the order of its array `type_scores`; () where it scores none.

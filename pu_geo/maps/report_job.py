@@ -263,10 +263,10 @@ def _method(damage_map: DamageMap) -> Section:
     where = ", in another project: a model from there gave the scores" if "from_model" in facts else ""
     is_calibrated = _first(columns, "p_damaged") is not None
     graded = [(name, name) for name in DAMAGE_CLASSES] + [(NOT_GRADED, "damaged, not graded")]
-    features = facts.get("feature_set") or RCF
+    features, maker = facts.get("feature_set") or RCF, facts.get("feature_maker") or {}
     rows = {
         "Method": _NO_CARD.get(name, name) if card is None else f"{card.title}. {card.paper}",
-        "Features": "" if features == RCF else words_of(features, facts["feature_maker"]),
+        "Features": "" if features == RCF and "averaged" not in maker else words_of(features, maker),
         "Layers": all_words(facts.get("layers", ())),
         "Scenes after the event": ", ".join(count(columns.get("post_image_id", ()))),
         "Scenes before the event": ", ".join(count(columns.get("pre_image_id", ()))),

@@ -23,6 +23,10 @@ ESTIMATORS = ("PURanker", *(found.estimator for found in METHODS.values()), "PUP
 """Names of the classes in `methods.estimators`, which loads torch and scikit-learn."""
 
 FEATURES_HELP = "of `pu-geo features P.pugeo`; the set in use if not named"
+SEVERAL_HELP = (
+    "of `pu-geo features P.pugeo`; A,B averages the propagated rankings by several, but for one by which held-out clicks "
+    "stand lower. If not named the set in use; for the propagated ranking all sets but those of layers"
+)
 GROUPS = {
     "default": "Recommended", "pu": "Second opinion", "types": "Damage types and agencies", "baseline": "Baseline methods",
 }  # fmt: skip
@@ -115,7 +119,8 @@ class TrainingRequest:
         overrides: settings that differ from the preset: field name -> value, as text or number; or texts "name=value".
         types_from: where damage types come from: "answers" given on Annotate, or "grades"; one kind for all if None.
         hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
-        feature_set: name of the frozen features that are learned from; "" for the set in use.
+        feature_set: name of the frozen features that are learned from, or several, as "rcf,resnet18-1a2b3c4d", of which
+            rankings are averaged; "" for the set in use, or those of `feature_sets.to_average`.
 
     Raises:
         TrainingError: see `settings_for`; also for a seed or a hold-out out of bounds, and features named to a
@@ -133,7 +138,7 @@ class TrainingRequest:
     overrides: Mapping[str, str | float] | Sequence[str] = setting(
         (), "change one setting of the preset", flag="--set", metavar="KEY=VALUE", is_many=True
     )
-    feature_set: str = setting("", FEATURES_HELP, flag="--features", metavar="NAME")
+    feature_set: str = setting("", SEVERAL_HELP, flag="--features", metavar="NAME")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "overrides", overrides_of(self.overrides))
@@ -146,6 +151,17 @@ class TrainingRequest:
                 "Leave the features out, or choose a preset on cached features, such as quick.",
                 kind="settings",
             )
+        if len(self.feature_sets) > 1 and not self.card.averages_features:
+            raise TrainingError(
+                f"{self.card.title} learns from one set of features, not from {self.feature_set}.",
+                "Name one.",
+                kind="settings",
+            )
+
+    @property
+    def feature_sets(self) -> list[str]:
+        """Names in `feature_set`."""
+        return [name.strip() for name in self.feature_set.split(",") if name.strip()]
 
     @property
     def takes_features(self) -> bool:

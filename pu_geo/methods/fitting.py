@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from pu_geo.training.network import TrainedModel
 from pu_geo.training.run import Run
 
 UNNAMED = "damaged"  # the one kind of damage, where nobody named kinds
+MOST_LOWER = 0.06  # of the list: a set by which held-out clicks stand farther down than by the first is left out
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Fitted:
         threshold_alone: `threshold` for these.
         types: names of the damage types that the method judges one by one; () where none was named, or it judges none.
         type_scores: of these, float32 [N, c] in [0, 1]; None without.
+        is_averaged: of further feature sets, whether the scores are averaged with those by it; the model alone gives others.
     """
 
     model: TrainedModel
@@ -59,6 +61,7 @@ class Fitted:
     threshold_alone: float
     types: tuple[str, ...] = ()
     type_scores: NDArray[np.float32] | None = None
+    is_averaged: Mapping[str, bool] = field(default_factory=dict)
 
 
 def require_labels(
@@ -119,15 +122,19 @@ def with_class_prior(settings: NetworkSettings, guess: Callable[[], float | None
 
 def fit_and_score(
     card: MethodCard, data: PUData, settings: NetworkSettings, run: Run, *, prior: Callable[[], float | None], start_k: int,
-    is_unlabeled: Bools, when_scoring: Callable[[], Any] = lambda: None,
+    is_unlabeled: Bools, when_scoring: Callable[[], Any] = lambda: None, others: Mapping[str, PUData] | None = None,
 ) -> Fitted:  # fmt: skip
     """Train a method and score all chips; where its settings ask for it, neighbors count, see `analysis.place`.
+
+    Of several feature sets each is learned from by itself, and the standardised log odds of the scores are averaged. A
+    further set is left out where held-out clicks stand lower by it, see `MOST_LOWER`.
 
     Args:
         prior: guesses the share of damage among what the method takes for unlabeled; called where the settings name none.
         start_k: how many the threshold flags where the method held out no clicks, see `estimates.start_k`; else its own do.
         is_unlabeled: bool [N], the chips that the threshold is set by.
         when_scoring: called between training and scoring.
+        others: the same chips and labels with other feature sets, by their names.
 
     Raises:
         TrainingError: if the training diverged, or cannot start.
@@ -141,6 +148,12 @@ def fit_and_score(
     scores, embeddings = asking.score(data.inputs.array, gone), asking.embed(data.inputs.array, gone)
     types = types_of(model)
     type_scores = asking.type_scores(data.inputs.array, gone) if types else None
+    own = Run(run.device, run.seed, is_cancelled=run.is_cancelled)
+    more = {
+        name: (one, replace(catalog.load_fit(card.name)(one, used, own), check=own.stop_if_cancelled))
+        for name, one in (others or {}).items()
+    }
+    model, scores, is_averaged = _with_others(model, scores, more, is_unlabeled)
     found, together = with_neighbors(card, data, settings, model, scores, run.stop_if_cancelled)
     evidence, k = evidence_of_folds(model.held_out_scores), start_k
     if evidence is not None:
@@ -150,8 +163,41 @@ def fit_and_score(
     alone_scores = scores if is_used else None
     k = int((written(together[is_unlabeled]) >= both).sum())  # equal scores are flagged together
     return Fitted(
-        model, settings, together, embeddings, both, k, evidence, found, alone_scores, alone, types, type_scores
+        model, settings, together, embeddings, both, k, evidence, found, alone_scores, alone, types, type_scores, is_averaged
     )  # fmt: skip
+
+
+def _with_others(
+    model: TrainedModel, scores: NDArray[np.float32], others: Mapping[str, tuple[PUData, TrainedModel]], is_unlabeled: Bools
+) -> tuple[TrainedModel, NDArray[np.float32], dict[str, bool]]:
+    """Average the standardised log odds of scores by several feature sets, in the scale of the first; and those by fits
+    without some clicks.
+
+    Returns:
+        The first model with the held-out scores of all, the scores, and which sets are in them.
+    """
+    is_averaged = {name: _place(other) <= _place(model) + MOST_LOWER for name, (_, other) in others.items()}
+    if not any(is_averaged.values()):
+        return model, scores, is_averaged
+    used = [others[name] for name, is_used in is_averaged.items() if is_used]
+    raw = [_log_odds(each) for each in (scores, *(other.score(data.inputs.array) for data, other in used))]
+    together = np.mean([place.standardized(each, is_unlabeled)[0] for each in raw], axis=0)
+    own = raw[0][is_unlabeled]
+    held_out = []
+    for folds in zip(model.held_out_scores, *(other.held_out_scores for _, other in used), strict=True):
+        standard = [place.standardized(fold.scores, np.isfinite(fold.scores))[0] for fold in folds]
+        held_out.append(replace(folds[0], scores=np.mean(standard, axis=0)))  # equal seeds hold out the same
+    found = expit(own.mean() + own.std() * together).astype(np.float32)
+    return replace(model, held_out_scores=held_out), found, is_averaged
+
+
+def _place(model: TrainedModel) -> float:
+    found = evidence_of_folds(model.held_out_scores)
+    return 0.0 if found is None else found.place
+
+
+def _log_odds(scores: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.asarray(logit(np.clip(scores.astype(np.float64), _LEAST_SCORE, _MOST_SCORE)), np.float64)
 
 
 def types_of(model: TrainedModel) -> tuple[str, ...]:
@@ -182,8 +228,7 @@ def with_neighbors(
     facts = place_unused(card, settings, why)
     if facts is None or data.xy_m is None or getattr(settings, "neighbors", "off") != "on":
         return facts, scores
-    raw = logit(np.clip(scores.astype(np.float64), _LEAST_SCORE, _MOST_SCORE))
-    found = place.apply(raw, data.xy_m, data.is_unlabeled, model.held_out_scores, check)
+    found = place.apply(_log_odds(scores), data.xy_m, data.is_unlabeled, model.held_out_scores, check)
     return found.as_mapping(), scores if found.why_not else expit(found.scores).astype(np.float32)
 
 

@@ -124,6 +124,7 @@ class MethodCard:
         min_views: views of each chip that it needs at least where features are cached.
         seconds_per_1000: what a thousand chips take in its preset `quick` on two processor cores, see `benchmarks/outcomes`.
         uses_place: whether its settings have `neighbors`: scores of neighboring buildings may count, see `analysis.place`.
+        averages_features: whether it learns from several feature sets, each by itself, see `fitting.Beside`.
     """
 
     name: str
@@ -146,3 +147,4 @@ class MethodCard:
     min_views: int = 1
     seconds_per_1000: float = 0.2
     uses_place: bool = False
+    averages_features: bool = False

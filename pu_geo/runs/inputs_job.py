@@ -298,13 +298,27 @@ def read_to_train(layout: Layout, begun: Path, request: TrainingRequest) -> tupl
         TrainingError: if there are too few labels, or none of the damage types that are asked for.
     """
     card = request.card
-    inputs = read_inputs(layout, begun, request.feature_set if request.takes_features else RCF)
+    inputs = read_inputs(layout, begun, "".join(request.feature_sets[:1]) if request.takes_features else RCF)
     require_labels(card, int(inputs.pu.is_positive.sum()), int(inputs.pu.is_not_damaged.sum()))
     pu, held_out = set_aside(inputs.pu, request.hold_out, request.seed, card)
     inputs = replace(inputs, pu=pu, held_out=held_out).with_types(layout, request.types_from, card)
     data = inputs.data(layout, request.settings, takes_layers=card.takes_layers)
     lacking = feature_sets.words_of_missing([view.name for view in data.views], data.is_missing)
     return replace(inputs, layers_lacking=lacking), data
+
+
+def others_to_average(layout: Layout, inputs: RunInputs, request: TrainingRequest) -> dict[str, RunInputs]:
+    """Return the inputs of a training with the further feature sets that it averages, by name; none of most methods."""
+    if not request.takes_features or not request.card.averages_features:
+        return {}
+    sets = feature_sets.all_sets(layout, inputs.chip_set)
+    makers = {one.name: one.maker for one in sets}
+    return {
+        name: replace(
+            inputs, views=feature_sets.views(layout, inputs.chip_set, name), feature_maker=makers[name], is_missing=None
+        )
+        for name in (request.feature_sets or feature_sets.to_average(sets, inputs.feature_set))[1:]
+    }
 
 
 def _pinned(begun: Path, newest: Facts) -> Facts:

@@ -22,7 +22,7 @@ from pu_geo.files import remove_path
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.fitting import fit_and_score
 from pu_geo.records import Facts, RunFacts
-from pu_geo.runs.inputs_job import RunInputs, read_inputs, read_to_train, unlabeled_to_judge
+from pu_geo.runs.inputs_job import RunInputs, others_to_average, read_inputs, read_to_train, unlabeled_to_judge
 from pu_geo.runs.model_card_job import write_model
 from pu_geo.runs.monitor_job import TrainingMonitor, curve_of
 from pu_geo.store import population, runs, store, training_times
@@ -92,6 +92,7 @@ def train(job: Job, **args: Any) -> Facts:
     job.report(0.02, f"loading chips for {card.title}")
     with store.one_connection():
         inputs, data = read_to_train(job.layout, kept, request)
+        others = others_to_average(job.layout, inputs, request)
     device = best_device()
     named = name_of(device)
     run = Run(
@@ -110,7 +111,12 @@ def train(job: Job, **args: Any) -> Facts:
     fitted = fit_and_score(
         card, data, settings, run, prior=inputs.prior, start_k=start_k, is_unlabeled=inputs.is_unlabeled,
         when_scoring=partial(job.report, 0.95, "scoring all buildings"),
+        others={name: one.data(job.layout, settings) for name, one in others.items()},
     )  # fmt: skip
+    averaged = [
+        {"feature_set": name, "feature_maker": others[name].feature_maker, "is_used": is_used}
+        for name, is_used in fitted.is_averaged.items()
+    ]
     facts = replace(
         inputs.facts(request.method, request.preset, card.score_type, fitted.threshold),
         seed=seed,
@@ -123,18 +129,19 @@ def train(job: Job, **args: Any) -> Facts:
         types_from=inputs.types_from if fitted.types else None,
         is_ordinal=bool(fitted.types) and data.is_ordinal,
         views=tuple(view.name for view in data.views),
+        feature_maker=inputs.feature_maker if not others else {**inputs.feature_maker, "averaged": averaged},
     )
     arrays = {
         "scores": fitted.scores, "embeddings": fitted.embeddings, "scores_alone": fitted.scores_alone,
         runs.TYPE_SCORES: fitted.type_scores,
     }  # fmt: skip
-    state = fitted.model.state()
+    state, is_averaged = fitted.model.state(), any(fitted.is_averaged.values())
     result = finish(
         job, inputs, began, facts, arrays,
-        lambda facts: write_model(job.layout, facts, inputs, data, state, fitted.threshold_alone),
+        lambda facts: [] if is_averaged else write_model(job.layout, facts, inputs, data, state, fitted.threshold_alone),
     )  # fmt: skip
     remove_path(kept)
-    if is_fresh and not request.overrides and inputs.feature_set == RCF:
+    if is_fresh and not request.overrides and inputs.feature_set == RCF and not others:
         training_times.remember(request.method, request.preset, len(fitted.scores), float(str(result["seconds"])))
     return result
 

@@ -218,7 +218,8 @@ def require(layout: Layout, request: TrainingRequest) -> None:
     if reason:
         hint = "Hold fewer out, or mark more damaged buildings" if request.hold_out else "Mark more damaged buildings"
         raise TrainingError(reason, f"{hint} on the Annotate page.", kind="not_ready")
-    features.require(layout, request.feature_set)
+    for name in request.feature_sets:
+        features.require(layout, name)
     if request.types_from:
         _require_types(layout, request.types_from)
 

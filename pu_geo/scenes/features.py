@@ -146,6 +146,10 @@ def words_of(name: str, maker: Mapping[str, Any]) -> str:
     >>> words_of("rcf", {"kind": "rcf"})
     'rcf: random convolutions of patches of these chips; no weights'
     """
+    if others := maker.get("averaged"):
+        ends = "left out: clicks held out stand lower by it", "averaged with it"
+        rest = [f"{words_of(one['feature_set'], one['feature_maker'])} ({ends[one['is_used']]})" for one in others]
+        return " | ".join([words_of(name, {**maker, "averaged": ()}), *rest])
     if name == RCF:
         return f"rcf: {_RANDOM}"
     if maker.get("kind") == SHARED:

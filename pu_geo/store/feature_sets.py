@@ -196,6 +196,14 @@ def all_sets(layout: Layout, chip_set: str) -> list[FeatureSet]:
     return sorted(found, key=lambda one: (one.name != RCF, one.created_at, one.name))
 
 
+def to_average(sets: Sequence[FeatureSet], first: str) -> list[str]:
+    """Return the sets of which rankings are averaged where nobody names any: the first, and all others but those of layers,
+    since who lacks a layer has no place in the other ranking.
+    """
+    plain = [one.name for one in sets if not views_of(one.maker)]
+    return sorted(plain, key=first.__ne__) if first in plain else [first]
+
+
 def without_imagery(sets: Sequence[FeatureSet], used: str) -> FeatureSet | None:
     """Return the one of this name if what makes it holds no imagery, else the newest such set; None where each holds
     some.

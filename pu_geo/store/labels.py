@@ -366,15 +366,6 @@ def all_undone(db: sqlite3.Connection) -> set[int]:
     return undone(db.execute(steps).fetchall())
 
 
-def last_of(db: sqlite3.Connection, building_id: str) -> tuple[str, str]:
-    """Return the act of a building's newest event, and who made it; empty texts where there is none."""
-    found = db.execute(
-        "SELECT act, ifnull(imported_by, analyst) FROM label_event WHERE building_id = ? ORDER BY event DESC LIMIT 1",
-        (building_id,),
-    ).fetchone()
-    return ("", "") if found is None else (str(found[0]), str(found[1]))
-
-
 def stands(db: sqlite3.Connection, acts: Collection[str]) -> set[str]:
     """Return those of some acts of which an answer was not undone, or was redone since."""
     gone = all_undone(db)

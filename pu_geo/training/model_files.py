@@ -81,8 +81,8 @@ def of_run(folder: Path) -> tuple[bytes, bytes]:
     """
     if not is_there(folder):
         raise ModelError(
-            f"Run {folder.name} has no model: the instant ranker has none.",
-            "Choose a run of a method, or train it again.",
+            f"Run {folder.name} has no model: the instant ranker and an average over feature sets have none.",
+            "Choose a run of a method, or train it again on one feature set.",
             kind="no_model",
         )
     card, weights = (folder / CARD).read_bytes(), (folder / WEIGHTS).read_bytes()

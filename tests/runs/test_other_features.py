@@ -24,14 +24,14 @@ from pu_geo.maps import run_card
 from pu_geo.maps.actions import Publish
 from pu_geo.maps.publish_job import publish
 from pu_geo.methods.catalog import TrainingRequest
+from pu_geo.runs import models, training
 from pu_geo.runs import train_job as train_task
-from pu_geo.runs import training
 from pu_geo.runs.apply_model_job import apply_model
 from pu_geo.runs.inputs_job import read_inputs
 from pu_geo.runs.restored_model_job import restore
 from pu_geo.scenes import features
 from pu_geo.store import run_names
-from pu_geo.store.layout import Layout
+from pu_geo.store.layout import Layout, write_array
 from pu_geo.training import model_files
 
 pytestmark = pytest.mark.slow
@@ -118,7 +118,7 @@ def test_ncpu_says_that_one_view_is_few(chipped: Layout, tmp_path: Path) -> None
 
 
 def test_the_chosen_set_is_used_where_none_is_named(chipped: Layout, second: str) -> None:
-    named = trained(chipped, second, "propagation", job="named")
+    named = trained(chipped, f"{second},rcf", "propagation", job="named")
     begun = job_of(chipped, "begun").folder / "checkpoints"
     assert read_inputs(chipped, begun).feature_set == "rcf"
     features.choose(chipped, second)
@@ -241,3 +241,25 @@ def test_the_live_ranking_follows_the_set_in_use(project: Layout) -> None:
     assert ranking.scores_for_browser(project, before) is None
     assert ranking.scores_for_browser(project, after) != plain
     assert features.layers_here(project) == ("pre+post", "sar-post", "dsm", "pre", "post")
+
+
+def test_the_default_averages_all_sets_but_what_does_not_see_the_damage(chipped: Layout, second: str) -> None:
+    usual, named, alone = (
+        trained(chipped, name, "propagation", f"job{k}") for k, name in enumerate(("", f"rcf, {second}", "rcf"))
+    )
+    np.testing.assert_array_equal(array_of(chipped, usual), array_of(chipped, named))
+    assert not np.array_equal(array_of(chipped, usual), array_of(chipped, alone))
+    written = [run_card.as_markdown(run_card.card(chipped, usual)), (published(chipped, usual) / "report.html").read_text()]
+    for words in written:
+        assert "averaged with it" in words
+        assert LICENCE in words
+    with pytest.raises(ModelError, match="an average over feature sets"):
+        models.model_file(chipped, usual)
+    views = np.load(chipped.features("set", second))
+    write_array(chipped.features("set", second), np.random.default_rng(0).permutation(views, axis=1))
+    kept = trained(chipped, "", "propagation", "noise")
+    np.testing.assert_array_equal(array_of(chipped, kept), array_of(chipped, alone))
+    assert f"{second}: " in (found := run_card.as_markdown(run_card.card(chipped, kept)))
+    assert "left out: clicks held out stand lower by it" in found
+    with pytest.raises(TrainingError, match="NcPU learns from one set of features"):
+        TrainingRequest("ncpu", feature_set=f"rcf,{second}")

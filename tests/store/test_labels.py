@@ -187,8 +187,6 @@ def test_one_act_is_undone_where_it_is_not_the_last(db: Connection) -> None:
     assert event.building_id == "b1"
     assert undo(db, "u2", act="act-1") == []
     assert labels.stands(db, ["act-0", "act-1", "unknown"]) == {"act-0"}
-    assert labels.last_of(db, "b2") == ("act-2", "ann")
-    assert labels.last_of(db, "b9") == ("", "")
     redo(db, "r")
     assert set(labels.current_labels(db)) == {"b0", "b1", "b2"}
 

@@ -73,4 +73,5 @@ CARD = MethodCard(
     estimator="PropagatedRanking",
     score_type="linear",
     uses_place=True,
+    averages_features=True,
 )

@@ -17,6 +17,7 @@ from pu_geo.runs.actions import Train
 from pu_geo.runs.training import DataSummary, TypeSource
 from pu_geo.scenes import features
 from pu_geo.scenes.features import FeatureSets
+from pu_geo.store import feature_sets
 from pu_geo.store.layout import RCF, Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import job_card
@@ -143,15 +144,19 @@ def _types_field(card: training.MethodCard, known: Sequence[TypeSource]) -> str 
 
 
 def _features_field(card: training.MethodCard, preset: str, known: FeatureSets) -> str:
-    """Draw the field for the features to learn from, where there are several; return a name, or "" for the set in use."""
+    """Draw the field for the features to learn from, where there are several; return names, or "" for the usual."""
     if len(known.sets) < 2 or training.settings_for(card.name, preset).backbone != "features":
         return ""
     makers = {one.name: one.maker for one in known.sets}
-    given = st.selectbox(
-        texts.FEATURES, known.names, index=known.names.index(known.in_use), key=f"features-{card.name}-{known.in_use}",
-        format_func=lambda name: features.title_of(name, makers[name]), help=texts.FEATURES_HELP,
+    usual, most = [known.in_use], 1
+    if card.averages_features:
+        usual, most = feature_sets.to_average(known.sets, known.in_use), len(known.sets)
+    given = st.multiselect(
+        texts.FEATURES, known.names, usual, key=f"features-{card.name}-{known.in_use}", max_selections=most,
+        format_func=lambda name: features.title_of(name, makers[name]),
+        help=texts.FEATURES_HELP + (texts.FEATURES_AVERAGED if most > 1 else ""),
     )  # fmt: skip
-    return "" if given == known.in_use else str(given)
+    return "" if given == usual else ",".join(given)
 
 
 def _hold_out_field(card: training.MethodCard, n_positive: int) -> int:

@@ -100,6 +100,10 @@ HOLD_OUT_HELP = (
 )
 FEATURES = "Features"
 FEATURES_HELP = "What the chips are described by. The Imagery page lists the sets and has the choice of one for all."
+FEATURES_AVERAGED = (
+    " Rankings by several sets are averaged; one by which held-out clicks stand lower is left out. The live ranking "
+    "uses the set in use alone."
+)
 CHANGED = "Changed: {names}"
 
 

@@ -21,13 +21,15 @@ def test_a_training_is_asked_for_as_its_card_was_filled_in(tmp_path: Path, start
     layout = set_project(tmp_path, n_clicks=60)
     app = show("train", layout)
     press(app, "start-propagation")
+    averaged = app.multiselect(key="features-propagation-rcf")
+    assert (len(averaged.options), averaged.value) == (2, ["rcf", BETTER]), "the default method averages what is there"
     held_out = app.number_input(key="hold-out-ncpu-60")
     assert (held_out.value, held_out.max) == (12, 55), "one in five is proposed, and five are left to learn from"
     held_out.set_value(3)
     app.selectbox(key="preset-ncpu").set_value("quick")
     app.number_input(key="seed-ncpu").set_value(7)
     checked(app.run())
-    app.selectbox(key="features-ncpu-rcf").set_value(BETTER)
+    app.multiselect(key="features-ncpu-rcf").set_value([BETTER])
     checked(app.text_input(key="set-ncpu-quick-epochs").set_value("5").run())
     press(app, "start-ncpu")
     assert started[0] == ("train", {**started[0][1], "method": "propagation", "overrides": {}, "feature_set": ""})  # type: ignore[index]
