@@ -124,7 +124,7 @@ class MethodCard:
         min_views: views of each chip that it needs at least where features are cached.
         seconds_per_1000: what a thousand chips take in its preset `quick` on two processor cores, see `benchmarks/outcomes`.
         uses_place: whether its settings have `neighbors`: scores of neighboring buildings may count, see `analysis.place`.
-        averages_features: whether it learns from several feature sets, each by itself, see `fitting.Beside`.
+        averages_features: whether it learns from several feature sets, each by itself, see `fitting.fit_and_score`.
     """
 
     name: str
