@@ -12,7 +12,7 @@ from pu_geo.cli.drawn import draw
 from pu_geo.cli.project import repair
 from pu_geo.cli.run import Json, Project, Screen, run_job, show
 from pu_geo.lifecycle import projects
-from pu_geo.scenes import features, layers, preparation, sites
+from pu_geo.scenes import features, layers, preparation, scene_pair, sites
 from pu_geo.scenes.actions import (
     AddAoi,
     AddFeatures,
@@ -176,6 +176,8 @@ def _chip_words(layout: Layout, result: Mapping[str, Any]) -> str:
         )
     if why := ", ".join(f"{n} {reason.replace('_', ' ')}" for reason, n in result["n_not_assessed"].items()):
         lines.append(f"Not assessed unless labeled: {why}.")
+    if "no_pre_image" in result["n_not_assessed"]:
+        lines.append(scene_pair.RANK_WITHOUT_PRE)
     return "\n".join(lines)
 
 

@@ -62,8 +62,8 @@ def chip(
 
     Features are made of what every building shows. Where pre scenes leave out more than 2 % of the buildings that the post
     scenes show, "auto" makes them of the post bands alone, for all buildings: a blank pre chip is no evidence, and two
-    rankings joined by rank found as much without pre, and less with it (Joplin halves, 5 draws: AP .96 for all by post, .95
-    joined). Chips that are hidden have no part in filters and statistics.
+    rankings joined by rank found as much without pre, and less with it (figures are in docs/methods.md, Missing pre). Chips
+    that are hidden have no part in filters and statistics.
 
     Args:
         size_px: side of a chip, pixels.

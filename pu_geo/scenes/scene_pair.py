@@ -33,6 +33,7 @@ _FINE_M = 0.2  # finer ones show small damage even if blurred
 _SAME = 0.005  # pixel sizes that differ by less are called the same
 _MOVED_M = 0.05
 UNCHANGED = "unchanged"
+RANK_WITHOUT_PRE = "Add the missing pre scenes, or cut chips of post alone, which rank these buildings, too."
 KINDS = "Kinds of scenes"
 MISALIGNMENT = "Pre/post misalignment (median / 95th percentile)"
 
@@ -170,7 +171,7 @@ def _cover(share: float, chips: Mapping[str, Any] | None) -> PairIssue:
     n_shown = int((~lacks).sum())
     worry = str(chips.get("bands_why") or "") if chips else ""
     if not worry and n_shown < len(lacks):
-        worry = f"{plural(len(lacks) - n_shown, 'building')} without a pre image: not assessed. Add the missing pre scenes."
+        worry = f"{plural(len(lacks) - n_shown, 'building')} without a pre image: not assessed. {RANK_WITHOUT_PRE}"
     return PairIssue("Pre shows buildings", f"{n_shown:,} of {len(lacks):,}", worry)
 
 

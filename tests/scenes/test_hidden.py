@@ -13,9 +13,10 @@ from small_parts import add_run, click, job_of, table_of
 
 from pu_geo.answers import queueing
 from pu_geo.assessment import random_audits
+from pu_geo.cli.imagery import _chip_words
 from pu_geo.maps import damage_map
 from pu_geo.maps.damage_map_job import build_damage_map
-from pu_geo.scenes import image_quality
+from pu_geo.scenes import image_quality, scene_pair
 from pu_geo.scenes.chip_job import chip
 from pu_geo.scenes.scenes_job import add_scenes
 from pu_geo.store import contents, store
@@ -113,3 +114,12 @@ def test_the_map_gives_the_reason_and_an_answer_overrides_it(hidden: tuple[Layou
     columns = build_damage_map(layout, "latest", None).columns
     assert list(columns["not_assessed_reason"]) == ["misaligned", None, None, None, "outside_image"]
     assert list(columns["damage_binary"]) == ["not_assessed", "damaged", "damaged", "not_flagged", "not_assessed"]
+
+
+def test_chips_of_both_dates_say_how_those_without_pre_are_ranked(hidden: tuple[Layout, dict]) -> None:
+    layout, made = hidden
+    facts = json.loads(layout.chip_facts(str(made["chip_set"])).read_text()) | {"bands": "pre+post", "bands_why": ""}
+    worries = [issue.worry for issue in scene_pair.judge(layout, facts).checks]
+    assert any("not assessed" in words and "post alone" in words for words in worries), worries
+    result = {**made, "bands": "pre+post", "bands_why": "", "n_not_assessed": {"no_pre_image": 1}}
+    assert "post alone" in _chip_words(layout, result)
