@@ -226,8 +226,9 @@ def rcf(images: Tensor, bank: RcfBank) -> Tensor:
     )
     flat = response.permute(0, 2, 3, 1).flatten(1, 2)
     own = (standard.mean((2, 3)) @ bank.filters.sum((2, 3)).T).to(dtype)[:, None]  # [B, 1, K], of the chip's brightness
-    parts = [(flat, bank.threshold), (-flat, bank.threshold), (flat, bank.threshold + own), (-flat, bank.threshold - own)]
-    return torch.cat([_mean_above(response, least) for response, least in parts], dim=1)
+    signs = ((flat, own), (-flat, -own))
+    parts = [_mean_above(response, bank.threshold) for response, _ in signs]
+    return torch.cat(parts + [_mean_above(response, bank.threshold + of_chip) for response, of_chip in signs], dim=1)
 
 
 def _mean_above(response: Tensor, least: float | Tensor) -> Tensor:
