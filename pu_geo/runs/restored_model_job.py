@@ -316,9 +316,8 @@ def _bank(found: Model, filters: Arrays, chip_shape: tuple[int, int, int], shape
             found.name, "lacks the filters that made its features, so it can only be used where it was trained",
             "Cut the chips anew in the project it comes from, train again, and export that model.",
         )  # fmt: skip
-    problem = problem_of_bank(filters, shape[0], chip_shape[0], chip_shape[1])
-    if problem or shape[0] % 2:
-        raise refusal(found.name, f"holds {problem or 'filters for an odd number of features'}")
+    if problem := problem_of_bank(filters, shape[0], chip_shape[0], chip_shape[1]):
+        raise refusal(found.name, f"holds {problem}")
     return RcfBank.from_state(filters)
 
 

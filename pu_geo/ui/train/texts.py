@@ -273,7 +273,7 @@ MODEL_NOTE = (
     "One file: weights, settings, and what it learned from. It holds no picture, footprint or label, and names the damage "
     "types it knows."
 )
-MODEL_PATCHES = "A model on cached features holds 256 patches of 5 x 5 pixels of your chips, as filters."
+MODEL_PATCHES = "A model on cached features holds 128 patches of 5 x 5 pixels of your chips, as filters."
 MODEL_NETWORK = "The network that makes its features is in the file; the license of its weights applies to that"
 IMPORT_MODEL = "Import a model"
 BY_PATH, UPLOAD = "By path", "Upload"
