@@ -47,7 +47,7 @@ def test_methods_learn_what_is_easy_and_the_table_says_so(made_up: tables_job.Ta
     few = {"epochs": 15}
     done = benchmark_job.run_table(made_up, tmp_path, methods=methods, seeds=2, kept=kept, echo=said.append, overrides=few)
     assert len(done) == len(said) == len(kept.read_text().splitlines()) == 12
-    assert all(each.auc > 0.85 for each in done)
+    assert all(each.auc > 0.95 for each in done)
     apart = [each for each in done if each.setting == "apart"]
     assert {(each.n_positive, each.n_unlabeled, each.n_test) for each in apart} == {(20, 100, 60)}
     text = benchmark_job.as_markdown(made_up, done, "pu-geo benchmark made-up")
@@ -190,11 +190,11 @@ GRADES = [
 
 @pytest.fixture
 def told(tmp_path: Path) -> Layout:
-    """A project of 120 buildings, a third of them damaged and brighter afterwards, with the truth as an attribute."""
+    """A project of 120 buildings, a third of them damaged and striped afterwards, with the truth as an attribute."""
     layout = store.create(tmp_path / "storm.pugeo", "storm")
     draw = np.random.default_rng(0)
     chips = draw.integers(0, 60, (N, 6, 16, 16)).astype(np.uint8)
-    chips[DAMAGED, 3:] += 60
+    chips[DAMAGED, 3:, :, ::4] += 60
     table = replace(square_table(N), attributes=tuple({"grade": grade} for grade in GRADES))
     with store.connect(layout) as db:
         contents.add_footprints(db, table)
@@ -214,7 +214,7 @@ def test_the_truth_becomes_classes_and_methods_are_tested_on_the_unlabeled(told:
     assert [(each.setting, each.method, each.n_unlabeled, each.n_test, each.n_test_positive) for each in done] == [
         (f"storm, {n} clicks", method, n_known - n, n_known - n, n_damaged - n) for n in (10, 20) for method in ("ranker", "linear")
     ]  # fmt: skip
-    assert all(each.auc > 0.85 for each in done)
+    assert all(each.auc > 0.95 for each in done)
 
 
 def test_command_names_all_that_the_figures_depend_on(told: Layout, run: CommandLine) -> None:
