@@ -95,11 +95,11 @@ def files_of(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise _refusal(f"{path} is not there, or neither a file nor a folder")
-    found = next((path / name for name in WEIGHTS if (path / name).is_file()), None)
-    if not (path / CONFIG).is_file() or found is None:
-        there = listed(sorted(each.name for each in path.iterdir())[:6]) or "nothing"
-        raise _refusal(f"{path} lacks {CONFIG if found else f'{CONFIG} or {WEIGHTS[0]}'}; it holds {printable(there, 200)}")
-    return [found, *(each for name in (CONFIG, PREPROCESSOR) if (each := path / name).is_file())]
+    there = sorted(each.name for each in path.iterdir() if each.is_file())
+    found = [name for name in (*WEIGHTS, CONFIG, PREPROCESSOR) if name in there]
+    if lacks := [name for name in (CONFIG, WEIGHTS[0]) if name not in found and (name == CONFIG or WEIGHTS[1] not in found)]:
+        raise _refusal(f"{path} lacks {listed(lacks)}; it holds {printable(listed(there[:6]) or 'nothing', 200)}")
+    return [path / name for name in found if name != WEIGHTS[1] or WEIGHTS[0] not in found]
 
 
 def read(path: Path) -> Weights:
@@ -434,13 +434,17 @@ def build(
     if settings["library"] == "torchvision":
         if settings["architecture"] not in torchvision.models.list_models(module=torchvision.models, include=_TORCHVISION):
             raise _refusal(f"{settings['architecture']} is no network of torchvision that is known")
-        return up_to(_convolutions(settings["architecture"]), layer, tensors, path)
-    try:
-        found = _of_timm(settings, tensors, layer, pool, size_px, path)
-    except TrainingError as error:
-        hint = HINT if error.kind == "weights" else error.hint
-        raise TrainingError(error.problem, hint, kind=error.kind) from error
-    if pool == "cls" and (getattr(found.model, "cls_token", None) is None or not found.n_prefix):
+        if pool != "cls":
+            return up_to(_convolutions(settings["architecture"]), layer, tensors, path)
+        has_token = False
+    else:
+        try:
+            found = _of_timm(settings, tensors, layer, pool, size_px, path)
+        except TrainingError as error:
+            hint = HINT if error.kind == "weights" else error.hint
+            raise TrainingError(error.problem, hint, kind=error.kind) from error
+        has_token = getattr(found.model, "cls_token", None) is not None and bool(found.n_prefix)
+    if pool == "cls" and not has_token:
         raise _refusal(f"{settings['architecture']} has no class token to pool by (cls); mean and footprint are left")
     return found, found.layer, found.why
 
