@@ -213,11 +213,11 @@ def _features_words(layout: Layout, result: Mapping[str, Any]) -> str:
         f"in {plural(result['n_views'], 'view')}, {made}."
     )
     words += f" {result['layers_lacking']}" if result["layers_lacking"] else ""
-    words += f"\n{result['about']}.\n"
+    words += f"\n{result['about']}."
     if result["in_use"] == result["name"]:
-        return f"{words} They are used from now on, where no other set is named."
+        return f"{words}\nThey are used from now on, where no other set is named."
     use = f"`pu-geo features {layout.folder} --use {result['name']}`"
-    return f"{words} {use} uses them from now on; now {result['in_use']} is used."
+    return f"{words}\n{use} uses them from now on; now {result['in_use']} is used."
 
 
 @screen.verb("inspect", "*.tif *.geojson --json")

@@ -179,7 +179,7 @@ def _shapes(family: str, config: dict[str, Any]) -> dict[str, tuple[int, ...]]:
     if family == "convnext":
         return _shapes_of_convolutions(config["hidden_sizes"])
     is_3, width, hidden = family == "dinov3_vit", 24, 48
-    found = {"embeddings.cls_token": (1, 1, width)}
+    found: dict[str, tuple[int, ...]] = {"embeddings.cls_token": (1, 1, width)}
     found |= _pair(f"embeddings.patch_embeddings{'' if is_3 else '.projection'}", width, 3, 8, 8)
     if not is_3:
         found["embeddings.position_embeddings"] = (1, 17, width)
@@ -232,7 +232,7 @@ _DINO3 = {
     "value_bias": True, "proj_bias": True, "mlp_bias": True,
 }  # fmt: skip
 _CONVNEXT = {"hidden_sizes": [8, 12, 16, 24], "depths": [1, 1, 1, 1], "patch_size": 4, "image_size": 32}
-FAMILIES = {
+FAMILIES: dict[str, tuple[str, dict[str, Any], str]] = {
     "vit": ("vit", {**_SIZES, "qkv_bias": True}, "vit."), "dinov2": ("dinov2", _DINO2, ""),
     "registers": ("dinov2_with_registers", {**_DINO2, "num_register_tokens": 3}, ""), "dinov3": ("dinov3_vit", _DINO3, ""),
     "dinov3 gated": ("dinov3_vit", {**_DINO3, "use_gated_mlp": True, "hidden_act": "silu"}, ""),
