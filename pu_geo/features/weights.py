@@ -50,7 +50,7 @@ ARGUMENTS = frozenset({
 })  # fmt: skip
 """What settings may set of an architecture. Others of timm's arguments load files or fetch them."""
 _NAME = re.compile(r"[a-z0-9_]{1,80}")
-_TABLES = ("relative_position_index", "attn_mask", "k_bias")  # constants that older files hold and networks make themselves
+_TABLES = ("attn_mask", "k_bias")  # constants that older files hold and networks make themselves
 BROKEN = (
     RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError, NotImplementedError,
 )  # fmt: skip
@@ -402,12 +402,10 @@ def _is_plain(value: object, most: int) -> bool:
 
 
 def _usual(tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Return the floating-point tensors of a file without the classifier, counters and constants, which are not needed."""
+    """Return the tensors of a file without the classifier and constants, which are not needed."""
     heads = tuple(f"{name}." for name in config["classifier"])
     return {
-        name: tensor.float()
-        for name, tensor in tensors.items()
-        if tensor.is_floating_point() and not name.startswith(heads) and not name.endswith(_TABLES)
+        name: tensor.float() for name, tensor in tensors.items() if not name.startswith(heads) and not name.endswith(_TABLES)
     }
 
 

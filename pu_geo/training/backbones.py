@@ -250,7 +250,7 @@ def _copy_checked(into: Tensor, value: Tensor, name: str, path: Path) -> None:
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], str]:
     """Read the tensors of a local .safetensors, .pt, .pth or .bin file, without what they are wrapped in, and its sha256.
 
-    Code in the file is not run. A classifier `fc` and counters of BatchNorm are left out.
+    Code in the file is not run. A classifier `fc`, counters of BatchNorm and tables of places are left out.
 
     Raises:
         TrainingError: if the file is missing, too large, unreadable, or holds something else.
@@ -275,13 +275,13 @@ def _state_dict(path: Path) -> Mapping[str, object]:
 
 
 def tensors_of_backbone(found: Mapping[str, object], path: Path) -> dict[str, Tensor]:
-    """Pick the backbone's tensors out of a state dict, under plain names; BatchNorm's counters are of no use to us."""
+    """Pick the backbone's tensors out of a state dict, under plain names, without counters and tables of whole numbers."""
     for prefix in ("module.", "trunk.backbone.", "backbone."):
         if any(name.startswith(prefix) for name in found):
             found = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
     tensors: dict[str, Tensor] = {}
     for name, value in found.items():
-        if name.startswith("fc.") or name.endswith(".num_batches_tracked"):
+        if name.startswith("fc.") or name.endswith((".num_batches_tracked", ".relative_position_index")):
             continue
         if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_meta or not value.is_floating_point():
             raise _refusal(path, f"holds something else than a plain tensor of real numbers under {name}")

@@ -308,8 +308,10 @@ def test_a_few_words_cannot_ask_for_memory_or_hours(
         _fit(tmp_path, **choices)
 
 
-def test_layers_of_windows_are_refused(tmp_path: Path) -> None:
+def test_layers_of_windows_are_refused_and_constants_of_older_files_left_out(tmp_path: Path) -> None:
     _save(tmp_path, "swin_tiny_patch4_window7_224", 64, **TINY_SWIN, img_size=64, window_size=4)
+    older, table = tmp_path / weights.WEIGHTS[0], "layers.0.blocks.0.attn.relative_position_index"
+    save_file({**load_file(older), table: torch.zeros(16, 16, dtype=torch.int64)}, older)
     with pytest.raises(TrainingError, match=r"maps of parts of images after layers\.0\.blocks\.0\.attn") as refused:
         _fit(tmp_path, layer="layers.0.blocks.0.attn")
     assert "Name a layer" in refused.value.hint
