@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import torch
+import torchvision
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 
@@ -24,23 +25,16 @@ from pu_geo.features import bank, networks
 from pu_geo.features.networks import NetworkMaker
 from pu_geo.features.rcf import RcfBank, RcfSettings
 from pu_geo.records import FeatureRequest
-from pu_geo.training.backbones import empty_backbone, new_backbone
 
 CPU = torch.device("cpu")
 N_CHIPS, SIDE_PX, N_VIEWS, N_CLICKS, N_DRAWS = 256, 64, 17, 10, 10
 
 
 def random_weights(name: str, folder: Path) -> str:
-    """Write random weights of a backbone, as `new_backbone` draws them; return the file."""
-    path, generator = folder / f"{name}.safetensors", torch.Generator().manual_seed(0)
-    if name == "resnet50":  # not among those that are trained
-        whole = empty_backbone(name, 3).to_empty(device="cpu")
-        for tensor in whole.state_dict().values():
-            tensor.copy_(torch.rand(tensor.shape, generator=generator) * 0.05)
-        state = whole.state_dict()
-    else:
-        state = new_backbone(name, 3, generator).state_dict()
-    save_file(state, path)
+    """Write random weights of a network of torchvision; return the file."""
+    path = folder / f"{name}.safetensors"
+    torch.manual_seed(0)
+    save_file(torchvision.models.get_model(name, weights=None).state_dict(), path)
     return str(path)
 
 
@@ -48,7 +42,7 @@ def bench_views(name: str, size_px: int = 0, n_chips: int = N_CHIPS) -> dict[str
     """Return seconds of one plain pass (chips to features, without augmentation), of all views, and the ratio a view."""
     chips = np.random.default_rng(0).integers(0, 256, (n_chips, 6, SIDE_PX, SIDE_PX)).astype(np.uint8)
     with TemporaryDirectory() as folder:
-        request = FeatureRequest(name, weights=random_weights(name, Path(folder)), size_px=size_px)
+        request = FeatureRequest("backbone", random_weights(name, Path(folder)), layer="last", size_px=size_px or SIDE_PX)
         maker = bank.fit_maker(request, chips, generator=torch.Generator().manual_seed(0), device=CPU)
     assert isinstance(maker, NetworkMaker)
     network = maker._quick((SIDE_PX, SIDE_PX), CPU)
@@ -90,7 +84,7 @@ def makers(chips: NDArray[np.uint8], folder: Path) -> Iterator[tuple[str, Callab
     yield "rcf, stride 4, 17 views: the plain one", lambda: rcf(4, N_VIEWS)[0]
     yield "rcf, stride 4, mean of 17 views", lambda: rcf(4, N_VIEWS).astype(np.float32).mean(0)
     yield "rcf, stride 2, 1 view", lambda: rcf(2, 1)[0]
-    yield "resnet18, random weights", lambda: made(FeatureRequest("resnet18", weights=weights))
+    yield "resnet18, random weights", lambda: made(FeatureRequest("backbone", weights, layer="last", size_px=SIDE_PX))
     yield "self-supervised", lambda: made(FeatureRequest("self-supervised"))
 
 

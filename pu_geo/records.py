@@ -735,11 +735,10 @@ class FeatureRequest:
     """Which frozen features to make of the chips of a project, see `features.bank.fit_maker`.
 
     Attributes:
-        maker: "rcf", "shared", "layers", "resnet18", "resnet50", "self-supervised", or "local-dir:" and the folder of a
-            network.
-        weights: path of a .safetensors file; "" for a maker that needs none.
+        maker: "rcf", "shared", "layers", "self-supervised", or "backbone".
+        backbone: folder or file of a network that others have trained, see `features.weights`; "" for another maker.
         pool: how the places of a chip become one vector: their "mean", the class token "cls", or those of the "footprint".
-        layer: name of the layer that is read; "" for the maker's own.
+        layer: name of the layer that is read, or "last"; "" for the maker's own.
         size_px: side in pixels to which chips are scaled before; 0 for the maker's own.
         dates: "both" joins [pre, post, post - pre], "diff" is the difference alone, "post" the post chip alone; of "shared",
             "both" are filters over both dates.
@@ -750,7 +749,7 @@ class FeatureRequest:
     """
 
     maker: str = "rcf"
-    weights: str = ""
+    backbone: str = ""
     pool: Literal["mean", "cls", "footprint"] = "mean"
     layer: str = ""
     size_px: int = 0

@@ -25,7 +25,7 @@ class TinyMaker:
 
     weight: NDArray[np.float32]
     about: Mapping[str, Any]
-    kind = "resnet18"
+    kind = "backbone"
 
     @property
     def n_features(self) -> int:
@@ -35,9 +35,9 @@ class TinyMaker:
     def fit_request(cls, request: FeatureRequest, chips: NDArray[np.uint8], *_: object) -> Self:
         made = asdict(request)
         facts = {name: made[name] for name in ("pool", "layer", "size_px", "dates", "licence")}
-        sha256 = sha256_of(Path(request.weights))
-        about = {**facts, "weights_file": Path(request.weights).name, "weights_sha256": sha256, "backbone": request.maker}
-        return cls(load_file(request.weights)["weight"][: 2 * chips.shape[1]], {"kind": cls.kind, **about})
+        sha256 = sha256_of(Path(request.backbone))
+        about = {**facts, "weights_file": Path(request.backbone).name, "weights_sha256": sha256, "backbone": "tiny"}
+        return cls(load_file(request.backbone)["weight"][: 2 * chips.shape[1]], {"kind": cls.kind, **about})
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Self:
@@ -68,8 +68,8 @@ class TinyMaker:
 
 @pytest.fixture
 def tiny_maker(monkeypatch: pytest.MonkeyPatch) -> type[TinyMaker]:
-    """Put it in the place of ResNet-18."""
-    monkeypatch.setitem(bank.MAKERS, "resnet18", TinyMaker)
+    """Put it in the place of networks."""
+    monkeypatch.setitem(bank.MAKERS, "backbone", TinyMaker)
     return TinyMaker
 
 
@@ -82,7 +82,7 @@ def weights_file(folder: Path, seed: int = 0, name: str = "tiny.safetensors") ->
 
 def request_of(path: Path, **more: object) -> dict[str, object]:
     """Return a request as a job takes it."""
-    return asdict(FeatureRequest("resnet18", str(path), **{"n_views": 3, **more}))  # type: ignore[arg-type]
+    return asdict(FeatureRequest("backbone", str(path), **{"n_views": 3, **more}))  # type: ignore[arg-type]
 
 
 def made(layout: Layout, path: Path, *, use: bool = False, **more: object) -> str:

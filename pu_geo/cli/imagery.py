@@ -203,7 +203,7 @@ def list_features(
     screen,
     "add-features",
     AddFeatures,
-    "joplin.pugeo resnet18 --weights resnet18.safetensors --licence BSD-3-Clause --use",
+    "joplin.pugeo --backbone dinov2-small --licence Apache-2.0 --use",
     "joplin.pugeo layers --layers pre+post,sar-post --use",
     "joplin.pugeo shared --use",
     "joplin.pugeo layers --cluster local:4",
@@ -215,10 +215,11 @@ def _features_words(layout: Layout, result: Mapping[str, Any]) -> str:
         f"in {plural(result['n_views'], 'view')}, {made}."
     )
     words += f" {result['layers_lacking']}" if result["layers_lacking"] else ""
+    words += f"\n{result['about']}."
     if result["in_use"] == result["name"]:
-        return f"{words} They are used from now on, where no other set is named."
+        return f"{words}\nThey are used from now on, where no other set is named."
     use = f"`pu-geo features {layout.folder} --use {result['name']}`"
-    return f"{words} {use} uses them from now on; now {result['in_use']} is used."
+    return f"{words}\n{use} uses them from now on; now {result['in_use']} is used."
 
 
 @screen.verb("inspect", "*.tif *.geojson --json")

@@ -36,7 +36,7 @@ ROWS_TOGETHER = math.lcm(rcf.BLOCK, networks.BLOCK)  # chips after which every m
 MAKERS: dict[str, type[Maker]] = {one.kind: one for one in (RcfBank, SharedBank, LayerBanks)} | dict.fromkeys(
     KINDS, NetworkMaker
 )
-_NOT_OF_SPACE = ("scale", "licence", "weights_file", "weights_sha256", "holds_imagery")
+_NOT_OF_SPACE = ("scale", "licence", "weights_file", "weights_sha256", "holds_imagery", "stored_as", "layer_is")
 """Facts that change no direction of the features: a factor for all of them, and words on where weights came from."""
 
 
@@ -62,7 +62,7 @@ def fit_maker(
         generator=generator, device=device, report=report, is_cancelled=is_cancelled, views=views, is_missing=is_missing
     )
     chosen = np.arange(len(chips)) if rows is None else rows
-    return _row(request.maker.partition(":")[0]).fit_request(request, chips, chosen, making)
+    return _row(request.maker).fit_request(request, chips, chosen, making)
 
 
 def from_state(arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]) -> Maker:

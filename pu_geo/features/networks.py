@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -22,23 +23,22 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pu_geo.errors import JobCancelled, ShapeError, TrainingError
-from pu_geo.features import local_dir, self_supervised
+from pu_geo.features import self_supervised, weights
 from pu_geo.features.rcf import fast_dtype
 from pu_geo.features.views import HIGHEST, Chips, Describe, Maker, Making, joined_dates, mean_inside, split_dates
 from pu_geo.records import FeatureRequest
-from pu_geo.training.backbones import empty_backbone, fill, read_safetensors, require_same_shapes, tensors_of_backbone
+from pu_geo.training.backbones import empty_backbone
 from pu_geo.training.network import fused
 
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of 0..1: what torchvision's weights expect
 N_BANDS = 3
 BLOCK = 64  # chips whose random numbers are drawn together
 PIXELS_AT_ONCE_CPU, PIXELS_AT_ONCE_GPU = 2**18, 2**24  # that go through a network together: 64 or 4,096 images of 64 px
 SIDES_PX = (8, 1024)  # of images that a network may see
 ROWS_FOR_SCALE, USUAL = 64, (2.0**-4, 2.0**12)
 DATES, POOLS = ("both", "diff", "post"), ("mean", "cls", "footprint")
-KINDS = ("resnet18", "resnet50", "local-dir", "self-supervised")
+KINDS = (BACKBONE, SELF_SUPERVISED) = ("backbone", "self-supervised")
+_ORIGIN = ("backbone", "weights_file", "weights_sha256", "licence", "stored_as")
 _INPUT, _NETWORK = ("input.mean", "input.std"), "network."
-_HINT = "Choose a .safetensors file with the state dict of this network, whole and without anything else in it."
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,10 @@ class NetworkMaker(Maker):
         out_dim: K.
         mean, std: float32 [3 or 6], of the bands in units of the uint8 chips.
         pool: "mean" over positions; "cls", the class token of a transformer; or "footprint", see `views.mean_inside`.
-        layer: after which features are taken; "" for the last.
+        layer: after which features are taken; "last" for the last.
         size_px: side to which images are scaled; 0 leaves chips as they are.
         dates: see `FeatureRequest`.
-        origin: "backbone", "weights_file", "weights_sha256", "licence"; "config" of networks of timm.
+        origin: what is known of the weights, see `_ORIGIN`; "config" of those from a file.
     """
 
     block = BLOCK
@@ -82,13 +82,13 @@ class NetworkMaker(Maker):
     def facts(self) -> dict[str, Any]:
         """Return what a reader of the features should know, and `from_state` needs, as JSON."""
         own = ("kind", "pool", "layer", "size_px", "dates", "scale")
-        was_taught_here = self.kind == "self-supervised"  # weights that own chips have taught may give some of them away
+        was_taught_here = self.kind == SELF_SUPERVISED  # weights that own chips have taught may give some of them away
         return {name: getattr(self, name) for name in own} | dict(self.origin) | {"holds_imagery": was_taught_here}
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the weights and the statistics of the bands as plain arrays."""
-        weights = {_NETWORK + name: tensor for name, tensor in local_dir.weights_of(self.network).items()}
-        tensors = {"input.mean": self.mean, "input.std": self.std, **weights}
+        own = {_NETWORK + name: tensor for name, tensor in weights.weights_of(self.network).items()}
+        tensors = {"input.mean": self.mean, "input.std": self.std, **own}
         return {name: tensor.cpu().numpy() for name, tensor in tensors.items() if tensor.is_floating_point()}
 
     @classmethod
@@ -99,9 +99,9 @@ class NetworkMaker(Maker):
             TrainingError: if weights, layer, pooling, size or dates cannot be used.
             JobCancelled: if the user cancelled.
         """
-        kind = request.maker.partition(":")[0]
+        kind = request.maker
         _require_choices(request, kind, chips.shape)
-        if kind == "self-supervised":
+        if kind == SELF_SUPERVISED:
             found = self_supervised.learn(
                 chips, rows, request.dates, generator=making.generator, device=making.device, report=making.report,
                 is_cancelled=making.is_cancelled,
@@ -109,9 +109,10 @@ class NetworkMaker(Maker):
             given = _Given(found.tensors, found.mean, found.std, 0, {"backbone": found.backbone, "weights_file": None})
             given.origin["weights_sha256"] = _digest(found.tensors)
         else:
-            given = _of_folder(request) if kind == "local-dir" else _of_file(request)
+            given = _of_others(request)
         facts = {
-            "kind": kind, "pool": request.pool, "layer": request.layer, "size_px": request.size_px or given.size_px,
+            "kind": kind, "pool": request.pool, "layer": request.layer or (weights.LAST if kind == SELF_SUPERVISED else ""),
+            "size_px": request.size_px or given.size_px,
             "dates": request.dates, "scale": 1.0, "licence": request.licence or None,
         }  # fmt: skip
         n_dates = 1 if request.dates == "post" else 2
@@ -212,30 +213,15 @@ class _Given:
     origin: dict[str, Any]
 
 
-def _of_file(request: FeatureRequest) -> _Given:
-    """Read weights for a network of torchvision. Its images have the size of the chips: ImageNet's 224 px would take 12
-    times as long.
-    """
-    path = Path(request.weights)
-    with _own_hint():
-        tensors, digest = read_safetensors(path)
-        tensors = tensors_of_backbone(tensors, path)
-    mean, std = (torch.tensor(values) * 255 for values in (IMAGENET_MEAN, IMAGENET_STD))
-    return _Given(tensors, mean, std, 0, {"backbone": request.maker, "weights_file": path.name, "weights_sha256": digest})
-
-
-def _of_folder(request: FeatureRequest) -> _Given:
-    """Read weights and settings of a network that timm knows."""
-    folder = Path(request.maker.partition(":")[2])
-    config = local_dir.read_config(folder / local_dir.CONFIG)
-    with _own_hint(local_dir.HINT):
-        tensors, digest = read_safetensors(folder / local_dir.WEIGHTS)
-    mean, std = (torch.tensor(config[name]) * 255 for name in ("mean", "std"))
+def _of_others(request: FeatureRequest) -> _Given:
+    """Read weights of others; images have the size that the network was trained on."""
+    found = weights.read(Path(request.backbone))
+    mean, std = (torch.tensor(found.config[name]) * 255 for name in ("mean", "std"))
     origin = {
-        "backbone": config["architecture"], "weights_file": local_dir.WEIGHTS, "weights_sha256": digest, "config": config,
-        "licence": request.licence or config["license"],
+        "backbone": found.config["architecture"], "weights_file": found.file, "weights_sha256": found.sha256,
+        "config": found.config, "licence": request.licence or found.config["license"], "stored_as": found.dtype,
     }  # fmt: skip
-    return _Given(local_dir.usual_tensors(tensors, config), mean, std, config["size_px"], origin)
+    return _Given(found.tensors, mean, std, found.config["shown_px"], origin)
 
 
 def _require_choices(request: FeatureRequest, kind: str, shape: tuple[int, ...]) -> None:
@@ -249,13 +235,12 @@ def _require_choices(request: FeatureRequest, kind: str, shape: tuple[int, ...])
         f"size is {request.size_px} px; it must be {SIDES_PX[0]} to {SIDES_PX[1]}, or 0 for the maker's own": not (
             request.size_px == 0 or SIDES_PX[0] <= request.size_px <= SIDES_PX[1]
         ),
-        f"{name} has no class token to pool by (cls); mean and footprint are left": kind != "local-dir"
+        f"{name} has no class token to pool by (cls); mean and footprint are left": kind == SELF_SUPERVISED
         and request.pool == "cls",
-        f"{name} needs a weights file, and starts with no random weights": kind.startswith("resnet") and not request.weights,
-        f"{name} takes its weights from the folder, not from a file besides": kind == "local-dir" and bool(request.weights),
+        "no folder or file with weights was named": kind == BACKBONE and not request.backbone,
         f"{name} takes the optical bands alone, and the layers {', '.join(request.layers)} were named": bool(request.layers),
-        f"{name} learns its weights, layer and size from the chips": kind == "self-supervised"
-        and bool(request.weights or request.layer or request.size_px),
+        f"{name} learns its weights, layer and size from the chips": kind == SELF_SUPERVISED
+        and bool(request.backbone or request.layer or request.size_px),
     }
     for problem, is_so in problems.items():
         if is_so:
@@ -278,11 +263,10 @@ def _built(
         cast(float, facts.get("scale")),
         Path(str(facts.get("weights_file") or kind)[:60]),
     )
-    backbones = self_supervised.BACKBONES if kind == "self-supervised" else (kind,)
     n_bands = N_BANDS * (1 if dates == "post" else 2)
     is_sound = (
         (kind in KINDS and pool in POOLS and dates in DATES and isinstance(layer, str) and len(layer) <= 100)
-        and (kind == "local-dir" or name in backbones)
+        and (kind == BACKBONE or name in self_supervised.BACKBONES)
         and (type(size_px) is int and (size_px == 0 or SIDES_PX[0] <= size_px <= SIDES_PX[1]))
         and is_scale(scale)
         and (mean.shape == std.shape == (n_bands,) and bool(mean.isfinite().all()))
@@ -290,24 +274,29 @@ def _built(
     )
     if not is_sound:
         raise _refusal(f"The stored network {path} says of itself what no maker of features does")
-    if kind == "local-dir":
-        network: nn.Module = local_dir.build(facts.get("config"), tensors, layer, pool, size_px)
+    why = str(facts.get("layer_is") or "")[:60]
+    if kind == BACKBONE:
+        network, layer, is_usual = weights.build(facts.get("config"), tensors, layer, pool, size_px, path)
+        why = is_usual or why
     else:
-        with _own_hint():
-            network = _torchvision(name, layer, tensors, path)
+        whole = nn.Sequential(OrderedDict(list(empty_backbone(name, N_BANDS).named_children())[:-2]))
+        network, _, _ = weights.up_to(whole, layer, tensors, path)
     side = size_px or chip_px or 64
     try:
         with torch.inference_mode():
             maps = network(torch.zeros(2, N_BANDS, side, side))
-    except local_dir.BROKEN as error:
-        raise _refusal(f"The network {name} takes no images of {side} px ({local_dir.first_words(error)})") from error
+    except weights.BROKEN as error:
+        raise _refusal(f"The network {name} takes no images of {side} px ({weights.first_words(error)})") from error
     if not isinstance(maps, Tensor) or maps.ndim != 4 or not maps.shape[1]:
-        raise _refusal(f"The network {name} gives no maps of features after {layer or 'its last layer'}")
+        raise _refusal(f"The network {name} gives no maps of features after {layer}")
     if maps.shape[0] != 2:  # such as windows
-        problem = f"The network {name} gives maps of parts of images after {layer or 'its last layer'}."
-        raise TrainingError(problem, local_dir.LAYER_HINT, kind="layer")
-    origin = {each: facts.get(each) for each in ("backbone", "weights_file", "weights_sha256", "licence")}
-    origin |= {"config": facts["config"]} if kind == "local-dir" else {}
+        words = getattr(network, "words", "")
+        raise TrainingError(
+            f"The network {name} gives maps of parts of images after {layer}.", f"Name a layer of whole images: {words}.",
+            kind="layer",
+        )  # fmt: skip
+    origin = {each: facts.get(each) for each in _ORIGIN} | {"layer_is": why}
+    origin |= {"config": facts["config"]} if kind == BACKBONE else {}
     return NetworkMaker(
         kind, network, maps.shape[1], mean.float(), std.float(), scale, pool, layer, size_px, dates, origin,
     )  # fmt: skip
@@ -316,32 +305,6 @@ def _built(
 def is_scale(value: object) -> bool:
     """Return whether a number may be the `scale` of a maker: a power of two within bounds."""
     return isinstance(value, float) and 2.0**-40 <= value <= 2.0**40 and math.frexp(value)[0] == 0.5
-
-
-def _torchvision(name: str, layer: str, tensors: Mapping[str, Tensor], path: Path) -> nn.Sequential:
-    """Build a backbone up to a layer, without its last average, with weights of all of it or of that part."""
-    whole = empty_backbone(name, N_BANDS)
-    children = {each: part for each, part in whole.named_children() if each not in ("avgpool", "flatten")}
-    if layer and layer not in children:
-        hint = "Name one of these with --layer, or leave --layer out for the last one."
-        raise TrainingError(f"{name} has no layer {layer!r}; it has {', '.join(children)}.", hint, kind="layer")
-    names = list(children)[: list(children).index(layer) + 1] if layer else list(children)
-    network = nn.Sequential()
-    for each in names:
-        network.add_module(each, children[each])
-    kept = {each: tensor for each, tensor in tensors.items() if each.partition(".")[0] in names}
-    if kept.keys() != tensors.keys():
-        require_same_shapes(_floats(whole), tensors, path)
-    network.to_empty(device="cpu")
-    for part in network.modules():
-        if isinstance(part, nn.BatchNorm2d):
-            part.reset_running_stats()  # its counter, which no file of ours has
-    fill(network, kept, path)
-    return cast(nn.Sequential, network.eval().requires_grad_(False).to(memory_format=torch.channels_last))
-
-
-def _floats(network: nn.Module) -> dict[str, Tensor]:
-    return {name: tensor for name, tensor in network.state_dict().items() if tensor.is_floating_point()}
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:
@@ -353,14 +316,5 @@ def _digest(tensors: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-@contextmanager
-def _own_hint(hint: str = _HINT) -> Iterator[None]:
-    """Give what refuses a file the hint that suits features: other kinds of files, or none, are no way out here."""
-    try:
-        yield
-    except TrainingError as error:
-        raise TrainingError(error.problem, hint, kind="weights") from error
-
-
 def _refusal(problem: str) -> TrainingError:
-    return TrainingError(f"{problem}.", _HINT, kind="weights")
+    return TrainingError(f"{problem}.", weights.HINT, kind="weights")

@@ -104,7 +104,7 @@ class RcfBank(Maker):
         refuse_choices(
             request, cls.kind, free, "Random-convolution features (rcf)",
             "their filters look at all bands of the chip together, and are averaged over it",
-            "Leave that out, or choose a network: resnet18, resnet50, local-dir:FOLDER or self-supervised.",
+            "Leave that out, or choose a network: backbone or self-supervised.",
         )  # fmt: skip
         return cls.fit(chips, making.generator, rows=rows)
 

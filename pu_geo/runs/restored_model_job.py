@@ -40,7 +40,13 @@ compared.
 """
 Arrays = dict[str, NDArray[Any]]
 _WORD = re.compile(r"[a-z0-9_-]{1,40}")
-_OF_A_PLACE = ("scale", "licence", "weights_file", "holds_imagery")  # facts of a maker in which two projects may differ
+_OF_A_PLACE = (
+    "scale",
+    "licence",
+    "weights_file",
+    "holds_imagery",
+    "layer_is",
+)  # facts of a maker in which two projects may differ
 _BAND_WORDS = {3: "post", 6: "pre+post"}
 
 
@@ -198,11 +204,11 @@ def _other_maker(found: Model, arrays: Arrays, shape: tuple[int, ...], find_make
         if any(mine[name] != facts.get(name) for name in mine if name not in _OF_A_PLACE):
             maker = None
     if maker is None:
-        kind, file, sha256 = (printable(facts.get(name) or "unknown") for name in ("kind", "weights_file", "weights_sha256"))
+        file, sha256 = (printable(facts.get(name) or "unknown") for name in ("weights_file", "weights_sha256"))
         raise refusal(
             found.name, f"takes features of the weights {file} (sha256 {sha256[:64]}), which it does not hold",
-            f"Get that file, make the set {_feature_set(found.card)} by it here (`pu-geo add-features P.pugeo {kind} "
-            f"--weights {file}`), then apply the model again.", kind="weights",
+            f"Get that file, make the set {_feature_set(found.card)} by it here (`pu-geo add-features P.pugeo "
+            "--backbone PATH`), then apply the model again.", kind="weights",
         )  # fmt: skip
     if isinstance(maker, NetworkMaker) and not arrays:
         if not is_scale(facts.get("scale")):

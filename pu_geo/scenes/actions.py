@@ -14,8 +14,7 @@ from pu_geo.records import LayerKind
 from pu_geo.scale import computers
 from pu_geo.store.layout import LAYERS, RCF, SHARED, Layout
 
-_LOCAL_DIR = "local-dir:"
-_NETWORKS = ("resnet18", "resnet50")
+_BACKBONE = "backbone"
 _VIEWS = "views of each chip; rankings need one, NcPU and PUCL more"
 _CLUSTER = "work in parts: local:N (N processes here), or tcp://HOST:8786 (a Dask scheduler)"
 _FILE_CRS = "where the file names none"
@@ -269,16 +268,25 @@ class AddFeatures(Action):
         needs_device=True,
     )
     maker: str = setting(
-        REQUIRED,
-        "shared (no imagery in it), resnet18, resnet50, local-dir:FOLDER (timm), self-supervised, layers, or rcf",
+        _BACKBONE,
+        "backbone (weights that you bring), shared (no imagery in it), self-supervised, layers, or rcf",
         metavar="MAKER",
         is_positional=True,
     )
-    weights: PathOrText = setting("", "local .safetensors file", read=lambda path: absolute(path) or "", metavar="FILE")
     _: KW_ONLY
+    backbone: PathOrText = setting(
+        "", "folder of Hugging Face or timm (config.json beside the weights), or weights file of torchvision",
+        read=lambda path: absolute(path) or "", metavar="PATH",
+    )  # fmt: skip
     pool: Literal["mean", "cls", "footprint"] = setting("mean", "over the chip, its class token, or over the footprint")
-    layer: str = setting("", "layer to read; the last one if not named", metavar="NAME")
-    size_px: int = setting(0, "side to which chips are scaled; 0 for the maker's own", min=0, flag="--size", metavar="PX")
+    layer: str = setting("", "layer to read, or last; an early stage or the middle block if not named", metavar="NAME")
+    size_px: int = setting(
+        0,
+        "side to which chips are scaled; 0 for the one that the network was trained on",
+        min=0,
+        flag="--size",
+        metavar="PX",
+    )
     dates: Literal["both", "diff", "post"] = setting("both", "pre, post and post minus pre; that difference; or post alone")
     licence: str = setting("", "of the weights; run cards and reports name it", metavar="TEXT")
     n_views: int = setting(17, _VIEWS, min=1, flag="--views")
@@ -294,24 +302,22 @@ class AddFeatures(Action):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        maker, folder = self.maker, self.maker.removeprefix(_LOCAL_DIR)
-        is_local = maker.startswith(_LOCAL_DIR) and bool(folder)
-        if not is_local and maker not in (RCF, SHARED, LAYERS, *_NETWORKS, "self-supervised"):
+        maker = self.maker
+        if maker not in (_BACKBONE, RCF, SHARED, LAYERS, "self-supervised"):
             raise PuGeoError(
                 f"No maker of features is called {maker!r}.",
-                f"There are {SHARED}, {', '.join(_NETWORKS)}, {_LOCAL_DIR}FOLDER, self-supervised, {LAYERS} and {RCF}.",
+                f"There are {_BACKBONE}, {SHARED}, self-supervised, {LAYERS} and {RCF}.",
             )
         if self.layers and maker != LAYERS:
             raise PuGeoError(
                 f"The layers {', '.join(self.layers)[:200]} were named, and {maker} takes the optical bands alone.",
                 f"Name the maker {LAYERS} with them.",
             )
-        if maker in _NETWORKS and not self.weights:
+        if (maker == _BACKBONE) != bool(self.backbone):
             raise PuGeoError(
-                f"{maker} needs weights: PU-Geo downloads none.", "Name a local file with --weights FILE.safetensors."
+                "No weights were named: PU-Geo downloads none." if not self.backbone else f"{maker} takes no weights.",
+                "Name a folder or file that you have with --backbone PATH, and no other maker with it.",
             )
-        if is_local:
-            object.__setattr__(self, "maker", f"{_LOCAL_DIR}{absolute(folder)}")
 
     def args(self, layout: Layout) -> Mapping[str, Any]:
         given = dict(super().args(layout))

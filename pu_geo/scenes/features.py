@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from pu_geo import jobs, wording
 from pu_geo.errors import PuGeoError
@@ -80,16 +80,17 @@ def start_layers(layout: Layout, names: Sequence[str], *, cluster: str = "") -> 
     return jobs.start(layout, AddFeatures(LAYERS, layers=names, use=True, cluster=cluster))
 
 
-def start_shared(layout: Layout, *, cluster: str = "") -> str:
-    """Start the job that makes features by shared filters and uses them from then on; return its id. Post alone where chips
-    lack pre.
+def start_maker(layout: Layout, maker: str, *, backbone: str = "", cluster: str = "") -> str:
+    """Start the job that makes features by a maker and uses them from then on; return its id. Post alone where chips lack
+    pre.
 
     Raises:
-        JobError: for a cluster that is none.
+        PuGeoError: if the maker lacks weights; JobError for a cluster that is none.
     """
     chip_set = store.call(layout, contents.chosen_chip_set)
     has_pre = "pre" in [view.name for view in contents.views_of(contents.chip_facts(layout, chip_set))]
-    return jobs.start(layout, AddFeatures(SHARED, dates="both" if has_pre else "post", use=True, cluster=cluster))
+    dates: Literal["both", "post"] = "both" if has_pre else "post"
+    return jobs.start(layout, AddFeatures(maker, backbone=backbone, dates=dates, use=True, cluster=cluster))
 
 
 def choose(layout: Layout, name: str) -> None:
@@ -159,12 +160,15 @@ def words_of(name: str, maker: Mapping[str, Any]) -> str:
         return f"{name}: layers {wording.listed([view.name for view in layers])}; {_RANDOM}"
     details = [_DATES.get(str(maker.get("dates")), ""), _POOLS.get(str(maker.get("pool")), "")]
     if maker.get("layer"):
-        details.append(f"layer {maker['layer']}")
+        usual = f", {maker['layer_is']}; --layer names another" if maker.get("layer_is") else ""
+        details.append(f"layer {maker['layer']}{usual}")
     if maker.get("size_px"):
         details.append(f"chips at {maker['size_px']} px")
     if file := maker.get("weights_file"):
         licence = maker.get("licence") or "not stated; ask who made them"
         details += [f"weights {file}, license of the weights: {licence}", f"sha256 {maker.get('weights_sha256')}"]
+        if maker.get("stored_as", "float32") != "float32":
+            details.append(f"stored in {maker['stored_as']}, converted to float32")
     elif maker.get("kind") == "self-supervised":
         details.append("trained on these chips, without labels and weights of others")
     return f"{name}: {'; '.join(filter(None, details))}"

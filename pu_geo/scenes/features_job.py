@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pu_geo.analysis import assessability, sensors
 from pu_geo.errors import PuGeoError, TrainingError
+from pu_geo.features import weights
 from pu_geo.features.bank import FEATURE_SEED, Maker, fit_maker, from_state
 from pu_geo.features.layers import LayerBanks, fill_missing
 from pu_geo.features.rcf import RcfBank
@@ -27,6 +28,7 @@ from pu_geo.records import FeatureRequest
 from pu_geo.scale import cluster as clusters
 from pu_geo.scale import features as on_cluster
 from pu_geo.scale import shards
+from pu_geo.scenes.features import words_of
 from pu_geo.store import contents, feature_sets, freshness, layout, store
 from pu_geo.store.contents import chip_facts
 from pu_geo.store.feature_sets import FeatureSet
@@ -35,7 +37,7 @@ from pu_geo.store.layout import LAYERS, RCF, SHARED, Layout, read_array
 from pu_geo.store.store import now
 from pu_geo.training.run import best_device
 
-LOCAL_DIR, FOOTPRINT = "local-dir", "footprint"
+FOOTPRINT = "footprint"
 FIT = 0.3  # of the job, at most, for making the maker
 FILL = 0.9  # of the job, after which what buildings lack is filled in
 
@@ -49,7 +51,8 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False, cluster
         cluster: of Dask, see `scale.cluster.FORMS`; "" for this process alone.
 
     Returns:
-        {"name", "chip_set", "n", "n_features", "n_views", "seconds", "was_there", "in_use": the set that is used now,
+        {"name", "about": in words, "chip_set", "n", "n_features", "n_views", "seconds", "was_there", "in_use": the set that
+        is used now,
         "layers_lacking": how many buildings lack which layer, in words}
 
     Raises:
@@ -87,7 +90,8 @@ def features(job: Job, *, request: Mapping[str, Any], use: bool = False, cluster
         used = feature_sets.in_use(db, job.layout, chip_set).name
     feature_sets.look_next(job, chip_set, used)
     return {
-        "name": name, "chip_set": chip_set, "n": found.n_chips, "n_features": found.n_features, "n_views": found.n_views,
+        "name": name, "about": words_of(name, found.maker), "chip_set": chip_set,
+        "n": found.n_chips, "n_features": found.n_features, "n_views": found.n_views,
         "seconds": found.seconds, "was_there": was_there, "in_use": used,
         "layers_lacking": feature_sets.lacking_words(found.maker, chip_facts(job.layout, chip_set)),
     }  # fmt: skip
@@ -264,18 +268,7 @@ def _sha256_of_files(request: FeatureRequest) -> str:
     Raises:
         PuGeoError: if a file is not there.
     """
-    maker, _, folder = request.maker.partition(":")
-    if maker == SHARED:
+    if request.maker == SHARED:
         return sha256_of(request.dates) if request.dates in N_BANDS else ""
-    files = [Path(request.weights)] if request.weights else []
-    if maker == LOCAL_DIR:
-        files = [Path(folder) / name for name in ("config.json", "model.safetensors")]
-    for path in files:
-        if not path.is_file():
-            raise PuGeoError(
-                f"{path} is not there, or no regular file.",
-                "A network from a folder needs config.json and model.safetensors there." if folder else "Check the path.",
-                kind="weights",
-            )
-    sums = [layout.sha256_of(path) for path in files]
-    return sums[0] if len(sums) == 1 else "+".join(sums)
+    files = weights.files_of(Path(request.backbone)) if request.backbone else []
+    return "+".join(layout.sha256_of(path) for path in files)

@@ -36,7 +36,7 @@ class FeatureSet:
     """What is known of a set.
 
     Attributes:
-        name: "rcf", or such as "resnet18-1a2b3c4d".
+        name: "rcf", or such as "backbone-1a2b3c4d".
         maker: facts of its maker: {"kind"}, and for weights from a file "name", "sha256", "licence" and settings.
         n_views, n_chips, n_features: shape of its array, [V, N, D].
     """
@@ -69,7 +69,7 @@ def name_of(request: FeatureRequest, weights_sha256: str) -> str:
     """
     if request.maker == RCF:
         return RCF
-    facts = {**asdict(request), "maker": request.maker.partition(":")[0], "weights_sha256": weights_sha256}
+    facts = {**asdict(request), "weights_sha256": weights_sha256}
     of_result = (*_OF_RESULT, "layers") if request.layers else _OF_RESULT
     text = json.dumps({name: facts[name] for name in of_result}, sort_keys=True)
     return f"{facts['maker']}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"

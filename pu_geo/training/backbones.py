@@ -21,9 +21,9 @@ from pu_geo.errors import ShapeError, TrainingError
 from pu_geo.training import model_files
 from pu_geo.wording import listed
 
-MAX_BYTES = 2**30  # larger files are not read: ResNet-18 needs 45 MB, and 135 MB with the state of its optimizer
+MAX_BYTES = 2**31  # larger files are not read: ResNet-18 needs 45 MB, a ViT-L 1.2 GB
 
-SUFFIXES = (".safetensors", ".pt", ".pth", ".zip")
+SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".zip")
 UNREADABLE = (
     *(pickle.UnpicklingError, struct.error, RuntimeError, ValueError, LookupError, TypeError, AttributeError),
     *(AssertionError, EOFError, MemoryError, OverflowError),
@@ -112,15 +112,8 @@ def _preact_resnet18(n_bands: int) -> Backbone:
 
 def _resnet18(n_bands: int) -> Backbone:
     """Torchvision's ResNet-18 (7x7 stem, max-pool) without its classifier, for any number of bands."""
-    return _without_classifier(torchvision.models.resnet18(weights=None), n_bands)
+    whole = torchvision.models.resnet18(weights=None)
 
-
-def _resnet50(n_bands: int) -> Backbone:
-    """Torchvision's ResNet-50, likewise; for frozen features alone."""
-    return _without_classifier(torchvision.models.resnet50(weights=None), n_bands)
-
-
-def _without_classifier(whole: torchvision.models.ResNet, n_bands: int) -> Backbone:
     layers = {name: layer for name, layer in whole.named_children() if name not in ("avgpool", "fc")}
     layers["conv1"] = _conv(n_bands, 64, 7, 2)
     return Backbone(n_bands, whole.fc.in_features, layers | _mean_over_positions())
@@ -136,14 +129,12 @@ BACKBONES: dict[str, Callable[[int], Backbone]] = {
     "resnet18": _resnet18,
 }
 """What `new_backbone` can build; each function takes the number of bands and only joins the layers."""
-FROZEN: dict[str, Callable[[int], Backbone]] = {"small": _small, "resnet18": _resnet18, "resnet50": _resnet50}
-"""What `empty_backbone` can build: backbones that stay as they are, for features."""
 
 
 def empty_backbone(name: str, n_bands: int) -> Backbone:
-    """Build one of `FROZEN` without memory for its weights: `to_empty` and `fill` are still to come."""
+    """Build one of `BACKBONES` without memory for its weights: `to_empty` and `fill` are still to come."""
     with torch.device("meta"):
-        return FROZEN[name](n_bands)
+        return BACKBONES[name](n_bands)
 
 
 def new_backbone(name: str, n_bands: int, generator: torch.Generator, weights_file: str = "") -> Backbone:
@@ -256,6 +247,22 @@ def _copy_checked(into: Tensor, value: Tensor, name: str, path: Path) -> None:
     into.copy_(value)
 
 
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], str]:
+    """Read the tensors of a local .safetensors, .pt, .pth or .bin file, without what they are wrapped in, and its sha256.
+
+    Code in the file is not run. A classifier `fc`, counters of BatchNorm and tables of places are left out.
+
+    Raises:
+        TrainingError: if the file is missing, too large, unreadable, or holds something else.
+    """
+    if path.suffix == ".safetensors":
+        found, digest = read_safetensors(path)
+        return tensors_of_backbone(found, path), digest
+    tensors = tensors_of_backbone(_state_dict(path), path)
+    with path.open("rb") as file:
+        return tensors, hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _state_dict(path: Path) -> Mapping[str, object]:
     """Read the named values of a weights file, without what they are wrapped in."""
     found = _read(path)
@@ -268,13 +275,13 @@ def _state_dict(path: Path) -> Mapping[str, object]:
 
 
 def tensors_of_backbone(found: Mapping[str, object], path: Path) -> dict[str, Tensor]:
-    """Pick the backbone's tensors out of a state dict, under plain names; BatchNorm's counters are of no use to us."""
+    """Pick the backbone's tensors out of a state dict, under plain names, without counters and tables of whole numbers."""
     for prefix in ("module.", "trunk.backbone.", "backbone."):
         if any(name.startswith(prefix) for name in found):
             found = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
     tensors: dict[str, Tensor] = {}
     for name, value in found.items():
-        if name.startswith("fc.") or name.endswith(".num_batches_tracked"):
+        if name.startswith("fc.") or name.endswith((".num_batches_tracked", ".relative_position_index")):
             continue
         if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_meta or not value.is_floating_point():
             raise _refusal(path, f"holds something else than a plain tensor of real numbers under {name}")

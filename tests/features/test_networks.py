@@ -22,6 +22,7 @@ from pu_geo.features import bank, networks, self_supervised, views
 from pu_geo.features.networks import NetworkMaker
 from pu_geo.features.self_supervised import learn
 from pu_geo.records import FeatureRequest
+from pu_geo.scenes.features import words_of
 from pu_geo.training.augment import AERIAL, NATURAL, AugmentSettings
 from pu_geo.training.backbones import new_backbone
 
@@ -44,7 +45,7 @@ def _chips(n: int = 6, n_bands: int = 6) -> NDArray[np.uint8]:
 
 
 def _fit(weights: Path | str, chips: NDArray[np.uint8] | None = None, **choices: Any) -> NetworkMaker:
-    request = FeatureRequest(**{"maker": "resnet18", "weights": str(weights), **choices})
+    request = FeatureRequest(**{"maker": "backbone", "backbone": str(weights), "layer": "last", "size_px": 32, **choices})
     generator = seeded()
     return cast(NetworkMaker, bank.fit_maker(request, _chips() if chips is None else chips, generator=generator, device=CPU))
 
@@ -109,9 +110,9 @@ def test_views_follow_the_seed_and_survive_being_stored(weights: Path) -> None:
     assert again.transform(chips, 3, seed=5, device=CPU, out=out) is out
     np.testing.assert_array_equal(first, out)
     assert again.facts() == maker.facts() == {
-        "kind": "resnet18", "backbone": "resnet18", "weights_file": "mine.safetensors",
+        "kind": "backbone", "backbone": "resnet18", "weights_file": "mine.safetensors", "stored_as": "float32", "layer_is": "",
         "weights_sha256": hashlib.sha256(weights.read_bytes()).hexdigest(), "licence": "CC-BY-4.0", "pool": "mean",
-        "layer": "layer1", "size_px": 0, "dates": "both", "scale": 1.0, "holds_imagery": False,
+        "layer": "layer1", "size_px": 32, "dates": "both", "scale": 1.0, "holds_imagery": False, "config": maker.origin["config"],
     }  # fmt: skip
     assert _fit(weights, layer="layer1").facts()["licence"] is None
     other = maker.transform(chips, 3, seed=6, device=CPU)
@@ -179,8 +180,8 @@ def test_chips_and_masks_that_do_not_fit_are_refused(weights: Path) -> None:
 
 @pytest.mark.parametrize(
     ("n_bands", "choices", "words"),
-    [(6, {"pool": "cls"}, "no class token"), (6, {"weights": ""}, "needs a weights file"),
-     (6, {"weights": "nowhere.safetensors"}, "not there"), (6, {"layer": "layer9"}, "no layer 'layer9'.*layer4"),
+    [(6, {"pool": "cls"}, "no class token"), (6, {"backbone": ""}, "was named"),
+     (6, {"backbone": "nowhere.safetensors"}, "not there"), (6, {"layer": "layer9"}, "no layer 'layer9'.*layer4, last"),
      (6, {"size_px": 4000}, "4000 px"), (6, {"dates": "pre"}, "'pre'"), (3, {"dates": "both"}, "post alone"),
      (4, {"dates": "post"}, "4 bands")],
 )  # fmt: skip
@@ -188,7 +189,7 @@ def test_choices_that_a_network_or_the_chips_have_not_are_refused(
     weights: Path, n_bands: int, choices: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(TrainingError, match=words):
-        _fit(chips=_chips(n_bands=n_bands), **{"weights": weights, **choices})
+        _fit(chips=_chips(n_bands=n_bands), weights=weights, **choices)
 
 
 def test_files_that_are_no_weights_of_it_are_refused(weights: Path, tmp_path: Path) -> None:
@@ -197,16 +198,45 @@ def test_files_that_are_no_weights_of_it_are_refused(weights: Path, tmp_path: Pa
     huge = {**tensors, "bn1.weight": tensors["bn1.weight"] * 3e38, "bn1.bias": tensors["bn1.bias"] + 3e38}
     for content, words in (
         (weights.read_bytes()[:-1000], "damaged"),
-        (save({name: tensor for name, tensor in tensors.items() if not name.startswith("layer4")}), "missing tensors"),
+        (
+            save({name: tensor for name, tensor in tensors.items() if not name.startswith("layer4")}),
+            "no network that is known",
+        ),
         (save(huge), "no finite numbers"),
     ):
         bad.write_bytes(content)
         with pytest.raises(TrainingError, match=words) as caught:
             _fit(bad)
-        assert "safetensors" in caught.value.hint
-        assert ".pt" not in caught.value.hint
-    with pytest.raises(TrainingError, match=r"must end in \.safetensors"):
+        assert "torchvision" in caught.value.hint
+    np.testing.assert_array_equal(_fit(pickled).state()["network.conv1.weight"], tensors["conv1.weight"])
+    torch.save({"weights": tensors, "code": Path}, pickled)
+    with pytest.raises(TrainingError, match="could run code"):
         _fit(pickled)
+
+
+@pytest.mark.parametrize(
+    ("name", "usual"), [("resnet34", "layer2"), ("convnext_tiny", "features3"), ("mobilenet_v3_small", "features3")]
+)
+def test_a_file_of_torchvision_is_recognised_and_seen_as_in_its_training(
+    name: str, usual: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(networks, "fast_dtype", lambda _: torch.float32)
+    torch.manual_seed(0)
+    whole = torchvision.models.get_model(name, weights=None).eval()
+    torch.save({"state_dict": whole.to(torch.bfloat16).state_dict()}, tmp_path / "odd.pth")
+    maker = _fit(tmp_path / "odd.pth", layer="", size_px=0, dates="post")
+    facts = maker.facts()
+    assert (facts["layer"], facts["layer_is"], maker.size_px) == (usual, "an early stage", 224)
+    assert (facts["backbone"], facts["stored_as"]) == (name, "bfloat16")
+    assert "stored in bfloat16, converted to float32" in words_of("x", facts)
+    seen: list[Tensor] = []
+    layer = whole.get_submodule(usual.replace("features", "features."))
+    layer.register_forward_hook(lambda _, __, found: seen.append(found.mean((2, 3))))
+    images = F.interpolate(torch.from_numpy(_chips(2)[:, 3:]).float(), (224, 224), mode="bilinear", antialias=True)
+    with torch.inference_mode():
+        whole.float()((images / 255 - MEAN[:, None, None]) / STD[:, None, None])
+    found = maker.transform(_chips(2), 1, seed=0, device=CPU)[0].astype(np.float32) / maker.scale
+    np.testing.assert_allclose(found, seen[0], rtol=1e-2, atol=2e-3 * float(seen[0].abs().max()))
 
 
 def test_stored_makers_of_strangers_are_checked() -> None:
@@ -216,13 +246,13 @@ def test_stored_makers_of_strangers_are_checked() -> None:
     }
     arrays |= {"input.mean": np.zeros(6, np.float32), "input.std": np.ones(6, np.float32)}
     facts = {
-        "kind": "self-supervised", "backbone": "small", "pool": "mean", "layer": "", "size_px": 0, "dates": "both", "scale": 1.0,
+        "kind": "self-supervised", "backbone": "small", "pool": "mean", "layer": "last", "size_px": 0, "dates": "both", "scale": 1.0,
     }  # fmt: skip
     assert bank.from_state(arrays, facts).n_features == 3 * 256
     wrong_facts: list[dict[str, Any]] = [
         {"backbone": "resnet50"}, {"scale": 3.0}, {"scale": None}, {"scale": float("nan")}, {"pool": "max"}, {"dates": 7},
         {"layer": "__class__"}, {"layer": None}, {"size_px": 10**9}, {"size_px": True}, {"backbone": ["small"]},
-        {"kind": "resnet18"}, {"dates": "post"},
+        {"kind": "backbone"}, {"dates": "post"},
     ]  # fmt: skip
     for changed in wrong_facts:
         with pytest.raises(TrainingError):
@@ -343,7 +373,7 @@ def test_progress_is_reported_and_cancelling_stops_after_a_batch() -> None:
 def test_a_training_has_some_300_steps_and_needs_two_chips(monkeypatch: pytest.MonkeyPatch) -> None:
     # 368 chips make 2 batches of up to 256; 2,000 make 8, and 20,000 make 79.
     assert [self_supervised.epochs_of(n) for n in (368, 2000, 20_000)] == [100, 38, 10]
-    for choices in ({"weights": "a.safetensors"}, {"layer": "conv1"}, {"size_px": 64}):
+    for choices in ({"backbone": "a.safetensors"}, {"layer": "conv1"}, {"size_px": 64}):
         with pytest.raises(TrainingError, match="from the chips"):
             _learned(monkeypatch, 1, **choices)
     with pytest.raises(TrainingError, match="there are 1"):

@@ -98,7 +98,7 @@ def test_random_filters_are_a_maker_without_choices() -> None:
     assert makers.from_state(made.state(), {}).kind == "rcf"  # projects of the first version stored no facts
     flat = np.full((5, 3, 16, 16), 7, np.uint8)
     assert np.isfinite(makers.fit_default(flat).transform(flat, 2, seed=0, device=CPU)).all(), "chips of one color"
-    for wrong in ({"pool": "cls"}, {"layer": "layer3"}, {"size_px": 64}, {"dates": "diff"}, {"weights": "a.safetensors"}):
+    for wrong in ({"pool": "cls"}, {"layer": "layer3"}, {"size_px": 64}, {"dates": "diff"}, {"backbone": "a.safetensors"}):
         with pytest.raises(TrainingError, match=next(iter(wrong))):
             makers.fit_maker(FeatureRequest(**wrong), chips, generator=torch.Generator(), device=CPU)  # type: ignore[arg-type]
     bank, generator = _bank(chips), torch.Generator()

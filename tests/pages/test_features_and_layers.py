@@ -43,9 +43,18 @@ def test_shared_features_are_made_with_one_press(n_bands: int, dates: str, proje
     ((task, args),) = started
     request = args["request"]
     assert (task, request["maker"], request["dates"], args["use"]) == ("features", "shared", dates, True)
-    assert "pu-geo add-features event.pugeo resnet18" in app.code[0].value
+    assert "pu-geo add-features event.pugeo --backbone" in app.code[0].value
     labels = {each.label for each in [*app.selectbox, *show("train", project).selectbox]}
     assert not labels & {"Features", "Used by ranking, queue and trainings"}, "one set leaves nothing to choose"
+
+
+def test_a_network_of_ones_own_is_named_by_its_path(chipped: Layout, started: Started, tmp_path: Path) -> None:
+    app = show("imagery", chipped)
+    next(each for each in app.text_input if each.label.startswith("Folder or file with weights")).set_value(str(tmp_path))
+    press(app.run(), "Make features of this network and use them")
+    ((task, args),) = started
+    request = args["request"]
+    assert (task, request["maker"], request["backbone"], args["use"]) == ("features", "backbone", str(tmp_path), True)
 
 
 def test_shared_features_that_are_there_are_listed_and_not_made_again(chipped: Layout) -> None:

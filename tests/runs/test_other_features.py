@@ -42,7 +42,7 @@ FEW = {name: SHORT[name] for name in ("epochs", "batch_size", "max_steps")}
 @pytest.fixture(scope="module", autouse=True)
 def tiny_maker() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(bank.MAKERS, "resnet18", TinyMaker)
+        patch.setitem(bank.MAKERS, "backbone", TinyMaker)
         yield
 
 
@@ -144,15 +144,15 @@ def test_groups_are_discovered_by_the_chosen_set(chipped: Layout, second: str) -
 
 
 def test_sets_that_are_not_there_or_not_taken_are_refused(chipped: Layout) -> None:
-    with pytest.raises(ProjectError, match="have no features 'resnet18-00000000'"):
-        training.require(chipped, TrainingRequest("propagation", "quick", feature_set="resnet18-00000000"))
+    with pytest.raises(ProjectError, match="have no features 'backbone-00000000'"):
+        training.require(chipped, TrainingRequest("propagation", "quick", feature_set="backbone-00000000"))
     with pytest.raises(TrainingError, match="a network learns from the chips themselves"):
         TrainingRequest("ncpu", "standard", feature_set="rcf")
 
 
 def test_the_library_makes_names_and_uses_sets(chipped: Layout, tmp_path: Path) -> None:
     project = Project(chipped, progress=False)
-    name = str(project.add_features("resnet18", weights_file(tmp_path), n_views=2)["name"])
+    name = str(project.add_features(backbone=weights_file(tmp_path), n_views=2)["name"])
     assert [one.name for one in project.feature_sets()] == ["rcf", name]
     assert project.features(name=name).shape == (2, 20, D)
     assert project.train("propagation", feature_set=name).facts.feature_set == name
@@ -185,7 +185,7 @@ def test_a_model_without_its_maker_names_the_file_and_works_once_it_is_there(
     sha256 = str(facts_of(chipped, run_id).feature_maker["weights_sha256"])
     needed = f"takes features of the weights tiny.safetensors (sha256 {sha256}), which it does not hold"
     assert needed in refused.value.problem
-    assert "pu-geo add-features P.pugeo resnet18 --weights tiny.safetensors" in refused.value.hint
+    assert "pu-geo add-features P.pugeo --backbone PATH" in refused.value.hint
     assert made(other, weights_file(tmp_path, seed=1, name="wrong.safetensors")) != second
     with pytest.raises(ModelError, match="does not hold"):
         apply_model(job_of(other, "wrong"), path=path)
@@ -198,7 +198,7 @@ def test_a_model_without_its_maker_names_the_file_and_works_once_it_is_there(
     ("card_says", "words"),
     [
         ({"kind": "gone"}, "There is no maker of features 'gone'"),
-        ("resnet18", "does not say properly what made its features"),
+        ("backbone", "does not say properly what made its features"),
         ({"kind": "x" * 9000}, "does not say properly"),
         ({"kind": "self-supervised"}, "does not hold what made its features"),
         (None, f"maker of other features than the {D}"),

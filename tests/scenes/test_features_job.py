@@ -54,7 +54,7 @@ def test_a_set_is_made_and_found_again_at_once(chipped: Layout, tmp_path: Path, 
     assert isinstance(maker, TinyMaker)
     rebuilt = maker.transform(np.load(chipped.chips("set")), 3, seed=0, device=torch.device("cpu"))
     np.testing.assert_array_equal(rebuilt, feature_sets.views(chipped, "set", name))
-    assert task.maker_in(chipped, "set", "resnet18-00000000") is None
+    assert task.maker_in(chipped, "set", "backbone-00000000") is None
     monkeypatch.setattr(task, "fit_maker", None)  # nothing is made again
     moved = path.rename(tmp_path / "other.safetensors")
     again = features(job_of(chipped), request=request_of(moved), use=True)
@@ -94,8 +94,8 @@ def test_a_job_that_is_cancelled_or_killed_leaves_nothing_and_a_set_keeps_no_pat
     with pytest.raises(JobCancelled):
         features(job, request=request_of(weights_file(tmp_path)), use=True)
     assert [one.name for one in feature_sets.all_sets(chipped, "set")] == ["rcf"]
-    assert not list((chipped.folder / "chips").glob("*resnet*"))
-    left = chipped.folder / "chips" / ".set.resnet18-00000000.features.npy.0123456789abcdef.part"
+    assert not list((chipped.folder / "chips").glob("*backbone*"))
+    left = chipped.folder / "chips" / ".set.backbone-00000000.features.npy.0123456789abcdef.part"
     left.touch()
     name = made(chipped, weights_file(tmp_path))
     assert not left.exists()
@@ -105,15 +105,15 @@ def test_a_job_that_is_cancelled_or_killed_leaves_nothing_and_a_set_keeps_no_pat
 def test_mistakes_end_in_words(chipped: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PuGeoError, match=r"gone\.safetensors is not there"):
         made(chipped, tmp_path / "gone.safetensors")
-    folder = {"maker": f"local-dir:{tmp_path}", "weights": ""}
-    with pytest.raises(PuGeoError, match=r"config\.json is not there"):
+    folder = {"backbone": str(tmp_path)}
+    with pytest.raises(PuGeoError, match=r"lacks config\.json"):
         features(job_of(chipped), request={**request_of(tmp_path), **folder})
     with pytest.raises(PuGeoError, match="have no weights and no settings"):
         features(job_of(chipped), request={"maker": "rcf", "pool": "cls"})
     save_file({"weight": np.full((12, D), np.inf, np.float32)}, tmp_path / "odd.safetensors")
     with np.errstate(all="ignore"), pytest.raises(PuGeoError, match="no finite numbers"):
         made(chipped, tmp_path / "odd.safetensors")
-    assert not list((chipped.folder / "chips").glob("*resnet*"))
+    assert not list((chipped.folder / "chips").glob("*backbone*"))
     with monkeypatch.context() as full:
         full.setattr(task.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 100}))
         with pytest.raises(PuGeoError, match=r"0\.0 GB are free"):
@@ -153,7 +153,7 @@ def test_layers_that_nobody_names_are_both_dates_and_each_layer(project: Layout,
         features(job_of(project), request={**layer_request("sar-post"), "maker": "self-supervised"})
     request = request_of(weights_file(tmp_path))  # a maker that has weights for 6 bands, and no more
     name = str(features(job_of(project), request=request)["name"])
-    assert feature_sets.find(project, "set", name).maker["kind"] == "resnet18"
+    assert feature_sets.find(project, "set", name).maker["kind"] == "backbone"
 
 
 def test_missing_layers_hold_the_mean_of_the_buildings_that_have_them(project: Layout) -> None:

@@ -116,12 +116,18 @@ def test_a_set_that_is_not_there_is_neither_chosen_nor_removed(chipped: Layout) 
 
 
 def test_the_same_weights_and_settings_have_the_same_name() -> None:
-    asked = FeatureRequest("resnet18", "/data/a.safetensors", licence="BSD")
+    asked = FeatureRequest("backbone", "/data/a.safetensors", licence="BSD")
     name = feature_sets.name_of(asked, "abc")
-    assert (name[:9], len(name)) == ("resnet18-", 17)
-    assert feature_sets.name_of(replace(asked, weights="/elsewhere/b.safetensors", licence=""), "abc") == name
-    changes = {"pool": "footprint", "layer": "layer3", "size_px": 96, "n_views": 1, "dates": "post", "maker": "resnet50"}
+    assert (name[:9], len(name)) == ("backbone-", 17)
+    assert feature_sets.name_of(replace(asked, backbone="/elsewhere/b.safetensors", licence=""), "abc") == name
+    changes = {
+        "pool": "footprint",
+        "layer": "layer3",
+        "size_px": 96,
+        "n_views": 1,
+        "dates": "post",
+        "maker": "self-supervised",
+    }
     names = {feature_sets.name_of(replace(asked, **{key: value}), "abc") for key, value in changes.items()}
     assert len({*names, name, feature_sets.name_of(asked, "abd")}) == 8
-    assert feature_sets.name_of(FeatureRequest("local-dir:/data/net"), "abc").startswith("local-dir-")
     assert feature_sets.name_of(FeatureRequest("rcf"), "") == "rcf"

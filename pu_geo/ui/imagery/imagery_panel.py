@@ -769,8 +769,14 @@ def _features(layout: Layout, known: FeatureSets, is_running: bool) -> None:
     if not any(one.maker.get("kind") == SHARED for one in known.sets):
         _button(
             texts.MAKE_SHARED, "make-shared-features",
-            lambda: features.start_shared(layout, cluster=cluster_field.given(_CLUSTER)), is_running,
+            lambda: features.start_maker(layout, SHARED, cluster=cluster_field.given(_CLUSTER)), is_running,
             help=texts.MAKE_SHARED_HELP,
         )  # fmt: skip
+    path = st.text_input(texts.BACKBONE, key=own("backbone"), help=texts.BACKBONE_HELP)
+    _button(
+        texts.MAKE_BACKBONE, "make-backbone-features",
+        lambda: features.start_maker(layout, "backbone", backbone=path, cluster=cluster_field.given(_CLUSTER)),
+        is_running or not path.strip(),
+    )  # fmt: skip
     st.caption(texts.FEATURES_MORE)
     st.code(texts.FEATURES_COMMANDS.format(folder=layout.folder.name), language=None, wrap_lines=True)

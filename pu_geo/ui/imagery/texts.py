@@ -213,11 +213,16 @@ MAKE_SHARED_HELP = (
     "showing each other "
     "imagery. The usual filters are small pieces of your imagery."
 )
+BACKBONE = "Folder or file with weights of a network (path)"
+BACKBONE_HELP = (
+    "A folder of Hugging Face or timm with config.json beside the weights, or a weights file of torchvision. Nothing is "
+    "downloaded, and no code in it is run."
+)
+MAKE_BACKBONE = "Make features of this network and use them"
 CLUSTER_ABOUT = "Cutting chips and computing features are then done there."
-FEATURES_MORE = "Compute another set from a local weights file, or train one on these chips without labels:"
+FEATURES_MORE = "The same by commands, or a network trained on these chips without labels:"
 FEATURES_COMMANDS = (
-    "pu-geo add-features {folder} resnet18 --weights FILE.safetensors --use\n"
-    "pu-geo add-features {folder} self-supervised --use"
+    "pu-geo add-features {folder} --backbone FOLDER --use\npu-geo add-features {folder} self-supervised --use"
 )
 CHIP_SET = "Chips"
 REMOVE_CHIPS, REMOVE_FEATURES = "Remove these chips", "Remove these features"

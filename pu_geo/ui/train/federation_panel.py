@@ -18,7 +18,7 @@ from pu_geo.scenes import features, preparation
 from pu_geo.store import chosen as choices
 from pu_geo.store import federations, run_names
 from pu_geo.store.damage_types import ANSWERS
-from pu_geo.store.layout import Layout
+from pu_geo.store.layout import SHARED, Layout
 from pu_geo.ui import frame
 from pu_geo.ui.components import file_picker, job_card
 from pu_geo.ui.train import texts
@@ -107,7 +107,7 @@ def _has_features(layout: Layout) -> bool:
     if reason.needs_features:
         is_busy = job_card.is_busy(layout, "chips")
         frame.button(
-            texts.MAKE_SHARED, lambda: features.start_shared(layout), key="federation-features", type="primary",
+            texts.MAKE_SHARED, lambda: features.start_maker(layout, SHARED), key="federation-features", type="primary",
             icon=":material/blur_on:", disabled=is_busy,
         )  # fmt: skip
         job_card.watch_unless_done(layout, "chips")
