@@ -31,7 +31,7 @@ from pu_geo.training.data import FeatureViews, PUData
 from pu_geo.training.run import Run
 
 RESULT = Path(__file__).parent / "results" / "ranking.md"
-BASE, DEFAULT = "linear", "default"
+BASE, DEFAULT, LEAST_DRAWS = "linear", "default", 5
 HEAD = """# Is the default ever behind the linear ranker?
 
 Made by `python -m benchmarks.ranking`; what sets and columns are stands in docs/tables.md. Ten draws, five of NcPU and PUCL. AP / AUC of
@@ -325,18 +325,16 @@ def placebos(outcomes: Sequence[Outcome], some: Sequence[Cell], method: str) -> 
 
 def _honest(outcomes: Sequence[Outcome]) -> str:
     """Gains over the linear ranker by how clicks were made, over the draws of all cells; and what a placebo gives."""
-    roles = {"chosen on": (CHOSEN,), "reported on": (REPORTED, CONFOUNDED)}
-    rows = []
-    for (title, own), method in itertools.product(roles.items(), COMPARED):
-        there = {(each.cell, each.clicks) for each in outcomes if (each.method, each.kind) == (method, SHUFFLED)}
-        some = [cell for cell in cells() if cell.role in own and (cell.name, cell.clicks) in there]
-        found = []
-        for kind in (AT_RANDOM, BLOCK, HERE, ELSEWHERE) if some else ():
-            values = [list(of_draws(outcomes, cell, method, kind).values()) for cell in some]
-            mean = np.mean([np.mean(each) for each in values if each])
-            gain = np.concatenate([gains(outcomes, cell, method, kind) for cell in some]).tolist()
-            found.append(f"{mean:.3f}" + ("" if method == BASE else f", {ahead(gain)}"))
-        if some:
+    roles, rows = {"chosen on": (CHOSEN,), "reported on": (REPORTED, CONFOUNDED)}, list[str]()
+    n_draws = {cell: min(len(of_draws(outcomes, cell, each, SHUFFLED)) for each in COMPARED) for cell in cells()}
+    for title, own in roles.items():
+        some = [cell for cell in cells() if cell.role in own and n_draws[cell] >= LEAST_DRAWS]
+        for method in COMPARED if some else ():
+            found = []
+            for kind in (AT_RANDOM, BLOCK, HERE, ELSEWHERE):
+                drawn = [np.mean(list(ap.values())) for cell in some if (ap := of_draws(outcomes, cell, method, kind))]
+                gain = np.concatenate([gains(outcomes, cell, method, kind) for cell in some]).tolist()
+                found.append(f"{np.mean(drawn):.3f}" + ("" if method == BASE else f", {ahead(gain)}") if drawn else "")
             rows.append(row(title, method, len(some), *found, ahead(placebos(outcomes, some, method))))
     return table(" | ".join(("sets", "ranking", "cells", AT_RANDOM, BLOCK, HERE, ELSEWHERE, "placebo")), rows)
 
