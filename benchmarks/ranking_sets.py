@@ -98,17 +98,17 @@ def cells() -> Iterator[Cell]:
     """Return every cell, in the order of the table."""
     shares = {
         "joplin": (CHOSEN, (None, 0.2)), "santa_rosa_a": (CHOSEN, (None, 0.2)), "matthew_wind": (CHOSEN, (None, 0.2)),
-        "town": (CHOSEN, (0.05, 0.01)), "harvey_a": (CONFOUNDED, (0.2, 0.05, 0.01)), "harvey_d": (CONFOUNDED, (0.2, 0.05, 0.01)),
+        "neighborhoods": (CHOSEN, (None,)), "town": (CHOSEN, (0.05,)),
+        "harvey_a": (CONFOUNDED, (0.2, 0.05, 0.01)), "harvey_d": (CONFOUNDED, (0.2, 0.05, 0.01)),
     }  # fmt: skip
     for source, (role, wanted) in shares.items():
         for share in wanted:
             for clicks in CLICKS:
                 places = 0.75 if source.startswith("harvey") else None
                 yield Cell(source, role, share, clicks, undamaged_places=places)
-    for source, scenes in (("harvey_flood", (0, 4)), ("florence_flood", (0, 1))):
-        for scene in scenes:
-            for clicks in CLICKS:
-                yield Cell(source, REPORTED, None, clicks, scene)
+    for source, scene in (("harvey_flood", 0), ("harvey_flood", None), ("florence_flood", None)):
+        for clicks in CLICKS:
+            yield Cell(source, REPORTED, None, clicks, scene)
 
 
 def read_source(folder: Path, name: str) -> Source:

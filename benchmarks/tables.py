@@ -19,7 +19,7 @@ from benchmarks import (
     herocon_fmnist,
     herocon_joplin,
     herocon_views,
-    ranking_table,
+    ranking,
     shared_features,
 )  # fmt: skip
 from benchmarks.kept import OUTCOMES
@@ -57,7 +57,7 @@ MADE: Mapping[str, Callable[[], list[str]]] = {
     "HeroCon: grades as a scale, Joplin": herocon_joplin.tables,
     "FedAwS: ten clients with one class each, Fashion-MNIST": fedaws_fmnist.tables,
     "FedAwS: an agency for each grade, Joplin": fedaws_joplin.tables,
-    "Is the default ever behind the linear ranker?": ranking_table.tables,
+    "Is the default ever behind the linear ranker?": ranking.tables,
     "Feature sets compared on an analyst's own clicks": bakeoff.tables,
     "What filters without imagery cost": shared_features.tables,
     "On a GPU": gpu.tables,

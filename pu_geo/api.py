@@ -503,10 +503,28 @@ class Project:
     def excluded(self, chip_set: str | None = None) -> NDArray[np.bool_]:
         """Return which buildings the app's trainings leave out, bool [N] in the order of `building_ids`.
 
-        They are called not assessable, answered in an audit alone, or hidden by clouds or missing data. To learn from what
-        the app learns from: `keep = ~project.excluded()`, then `fit(X[:, keep], y[keep])`.
+        They are called not assessable, answered in an audit alone, or hidden by clouds or missing data. They get a score all
+        the same: `to_fit` has them for an estimator.
         """
         return training.to_learn_from(self._layout, chip_set)[1].is_excluded
+
+    def to_fit(self, *, name: str | None = None) -> dict[str, NDArray[np.bool_]]:
+        """Return what `fit` of an estimator takes beside X and y to learn what a training of the app would, bool [N] each.
+
+        `known_negative`, `excluded`, `queued` and `accepted` of the newest chips, see `methods.estimators`, for the feature
+        set `name`; that in use if None. Evidence from place takes `positions=project.positions()` beside.
+
+        `PURanker().fit(project.features(), project.labels(), **project.to_fit())` gives the scores of `project.rank()`.
+
+        >>> {name: int(mask.sum()) for name, mask in project.to_fit().items()}
+        {'known_negative': 2, 'excluded': 0, 'queued': 0, 'accepted': 0}
+        """
+        from pu_geo.runs import inputs_job
+
+        inputs = inputs_job.read_inputs(self._layout, feature_set=name or "")
+        pu, nobody = inputs.pu, np.zeros(len(inputs.pu.building_ids), np.bool_)
+        queued, accepted = (nobody if mask is None else mask for mask in (pu.is_queued, inputs.is_accepted))
+        return {"known_negative": pu.is_not_damaged, "excluded": pu.is_excluded, "queued": queued, "accepted": accepted}
 
     # Train
 

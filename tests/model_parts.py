@@ -20,7 +20,9 @@ N, SIDE_PX, N_VIEWS = 20, 16, 3
 SHORT = {"epochs": "2", "batch_size": "10", "rounds": "3", "max_steps": "4"}
 
 
-def with_chips(layout: Layout, *, seed: int = 0, n_bands: int = 6, n_filters: int = 4, is_clicked: bool = True) -> Layout:
+def with_chips(
+    layout: Layout, *, seed: int = 0, n_bands: int = 6, n_filters: int = 4, is_clicked: bool = True, **facts: object
+) -> Layout:
     """Give a project of 20 buildings chips, random filters and their features, six positives and six undamaged."""
     rng = np.random.default_rng(seed)
     chips = rng.integers(60, 120, (N, n_bands, SIDE_PX, SIDE_PX)).astype(np.uint8)
@@ -28,7 +30,9 @@ def with_chips(layout: Layout, *, seed: int = 0, n_bands: int = 6, n_filters: in
     bank = rcf.RcfBank.fit(chips, torch.Generator().manual_seed(0), rcf.RcfSettings(n_filters=n_filters))
     views = bank.transform(chips, N_VIEWS, seed=0, device=torch.device("cpu"))
     ids = [f"b{i}" for i in range(N)]
-    add_chips(layout, ids, bands="pre+post" if n_bands == 6 else "post", size_px=SIDE_PX, chips=chips, features=views)
+    add_chips(
+        layout, ids, bands="pre+post" if n_bands == 6 else "post", size_px=SIDE_PX, chips=chips, features=views, **facts
+    )
     np.savez(layout.filters("set"), allow_pickle=False, **bank.state())
     if is_clicked:
         click(layout, *ids[:6])

@@ -6,8 +6,8 @@ from safetensors.numpy import load
 
 from benchmarks import bakeoff as simulation
 from benchmarks import shared_features
+from benchmarks.ranking import KEPT, summary
 from benchmarks.ranking_sets import cells
-from benchmarks.ranking_table import KEPT, summary
 from pu_geo.analysis import bakeoff
 from pu_geo.features import shared
 

@@ -82,6 +82,22 @@ def estimated_share(features: Features, is_positive: Bools, *, is_excluded: Bool
     return elkan_noto_share(features, is_positive, is_excluded=is_excluded)
 
 
+def prior_of(
+    features: Features, is_positive: Bools, *, is_excluded: Bools | None = None, is_accepted: Bools | None = None
+) -> float | None:
+    """Guess the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
+
+    By the clicks (Elkan-Noto), for methods that cannot do without; None where the clicks are too few. Arguments as in
+    `fit_with_estimate`.
+    """
+    share = estimated_share(features, is_positive, is_excluded=is_excluded)
+    n_accepted = 0 if is_accepted is None else int(is_accepted.sum())
+    n = int((~is_positive if is_excluded is None else ~is_positive & ~is_excluded).sum())
+    if share is None or not n_accepted or n == n_accepted:
+        return share
+    return max(share * n - n_accepted, 0) / (n - n_accepted)
+
+
 def evidence_to_start_from(
     features: Features, is_positive: Bools, *, is_excluded: Bools | None = None
 ) -> RankingEvidence | None:
@@ -175,8 +191,8 @@ def first_threshold(unlabeled_scores: NDArray[np.floating], k: int) -> float:
 
 def _parts(features: Features, is_positive: Bools, is_excluded: Bools | None) -> tuple[NDArray[np.float32], Ints, Ints]:
     """Return standardised features, float32 [N, D], and the rows of positives and of unlabeled chips that are used."""
-    prepared = features if isinstance(features, PreparedFeatures) else prepare(features)
-    used = True if is_excluded is None else ~is_excluded
+    used = np.ones(len(is_positive), np.bool_) if is_excluded is None else ~is_excluded
+    prepared = features if isinstance(features, PreparedFeatures) else prepare(features, used)
     return prepared.values, np.flatnonzero(is_positive & used), np.flatnonzero(~is_positive & used)
 
 

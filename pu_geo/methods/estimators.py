@@ -9,7 +9,9 @@ What all estimators take:
 * X: features, float [N, D]; views of features, float [V, N, D], of which view 0 is the chip as it was cut; or chips, uint8
   [N, C, H, W]. Chips are turned into frozen features in 17 views, as the app does, where the preset works on features.
 * y: bools, or integers 1 (damaged) and 0 (not reviewed), [N].
-* known_negative: chips that a person called not damaged, bool [N] or row numbers.
+* known_negative, excluded, queued, accepted: chips that a person called not damaged; that are scored, but not learned from;
+  positives that the app's queue put before the analyst; chips of accepted clusters, which are learned from as if they were
+  positive. Bool [N] or row numbers each. `Project.to_fit` has all four.
 
 Example:
     >>> model = NcPU(preset="quick", random_state=0).fit(X, y)  # doctest: +SKIP
@@ -24,7 +26,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from inspect import Parameter, Signature
 from itertools import pairwise
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
@@ -33,20 +35,31 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin
 from sklearn.utils import Tags, TransformerTags, check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from pu_geo.analysis import estimates, place, pseudo_labels, pupl, ranker, ranking_evidence
+from pu_geo.analysis import collapse, estimates, place, pseudo_labels, pupl, ranker, ranking_evidence
 from pu_geo.errors import InputError, NoProbability, ShapeError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.features.rcf import RcfBank
 from pu_geo.methods import catalog
 from pu_geo.methods.fitting import fit_and_score, pu_data, require_labels
 from pu_geo.methods.settings import MethodCard, bounds_of
-from pu_geo.records import View
+from pu_geo.records import PUSet, View
 from pu_geo.training.data import Bools, ChipImages, FeatureViews, require_mask
 from pu_geo.training.network import FEATURES, TrainedModel
 from pu_geo.training.run import Run, best_device
 
 Floats = NDArray[np.floating]
 Callback = Callable[[Mapping[str, object]], object]
+
+
+class Marks(TypedDict, total=False):
+    """What else is known of the chips, bool [N] or row numbers each; see the module."""
+
+    known_negative: ArrayLike | None
+    excluded: ArrayLike | None
+    queued: ArrayLike | None
+    accepted: ArrayLike | None
+
+
 MADE_UP_LABELS = "Labels that it makes up are not 0 and 1, and are refused."
 CHECKS_THAT_CANNOT_PASS: Mapping[str, str] = {
     "check_classifiers_classes": "Wants scores above 0 for class 1; ours are the app's, in [0, 1], to be compared with "
@@ -139,7 +152,7 @@ def as_labels(values: ArrayLike, n: int) -> Bools:
     return np.asarray(found, np.bool_)
 
 
-def as_rows(values: ArrayLike | None, n: int) -> Bools:
+def as_rows(values: ArrayLike | None, n: int, name: str = "known_negative") -> Bools:
     """Return a choice of chips as bool [n]; none for None.
 
     Args:
@@ -154,14 +167,14 @@ def as_rows(values: ArrayLike | None, n: int) -> Bools:
         return chosen
     if found.dtype == np.bool_ and found.shape == (n,):
         return found
-    hint = f"Pass bools [{n}], or row numbers such as numpy.flatnonzero(known_negative)."
+    hint = f"Pass bools [{n}], or row numbers such as numpy.flatnonzero({name})."
     if found.dtype.kind not in "iu" or found.ndim != 1:
         raise InputError(
-            f"known_negative is {found.dtype} {list(found.shape)}; it must be bool [{n}] or a list of row numbers.", hint
+            f"{name} is {found.dtype} {list(found.shape)}; it must be bool [{n}] or a list of row numbers.", hint
         )
     if found.min() < 0 or found.max() >= n or len(np.unique(found)) < len(found):
         raise InputError(
-            f"known_negative must name rows 0 to {n - 1}, each once; it has {len(found)} numbers from {found.min()} to "
+            f"{name} must name rows 0 to {n - 1}, each once; it has {len(found)} numbers from {found.min()} to "
             f"{found.max()}.",
             hint,
         )
@@ -173,6 +186,7 @@ class _Estimator(ClassifierMixin, BaseEstimator):
     """What all rankings share: how X is read, and what follows from scores."""
 
     threshold_: float
+    warnings_: list[str]
     n_features_in_: int
     bank_: RcfBank | None
 
@@ -303,17 +317,39 @@ class _Estimator(ClassifierMixin, BaseEstimator):
             )
         return as_labels(y, n)
 
-    def _answers(self, y: ArrayLike, known_negative: ArrayLike | None, found: NDArray[Any]) -> tuple[Bools, Bools]:
-        """Return y and known_negative as bool [N] each; refuse what is in both."""
+    def _answers(self, y: ArrayLike, marks: Marks, found: NDArray[Any]) -> tuple[PUSet, Bools]:
+        """Return y and marks as a project has them, and which chips are accepted, bool [N]; refuse contradictions."""
+        if unknown := [name for name in marks if name not in Marks.__annotations__]:
+            raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {unknown[0]!r}")
         is_positive = self._labels(y, found)
-        is_not_damaged = as_rows(known_negative, len(is_positive))
+        n = len(is_positive)
+        is_not_damaged, is_excluded, is_queued, is_accepted = (
+            as_rows(cast(Any, marks.get(name)), n, name) for name in Marks.__annotations__
+        )
         both = np.flatnonzero(is_positive & is_not_damaged)
         if len(both):
             raise InputError(
                 f"{len(both)} chips are positive in y and in known_negative, too, such as row {both[0]}.",
                 "Take them out of one of the two.",
             )
-        return is_positive, is_not_damaged
+        nothing = np.zeros(n, np.bool_)
+        pu = PUSet([""] * n, is_positive, is_not_damaged, nothing, 0, is_queued).without(is_excluded)
+        return pu, is_accepted & pu.is_open
+
+    def _judge(
+        self, scores: NDArray[np.float32], embeddings: NDArray[np.float32], pu: PUSet, score_type: str,
+        evidence: ranking_evidence.RankingEvidence | None, seed: int = 0,
+    ) -> None:  # fmt: skip
+        """Keep where held-out clicks stand, and add what seems wrong with scores and embeddings to the warnings."""
+        used, self.ranking_evidence_ = ~pu.is_excluded, ranking_evidence.facts_of(evidence)
+        clusters = pupl.pupl(embeddings[used], pu.is_positive[used], seed=seed)
+        found = collapse.signs(
+            scores[:0], scores[used & ~pu.is_positive], embeddings, threshold=self.threshold_, score_type=score_type,
+            is_oriented=clusters.oriented,
+        )  # fmt: skip
+        self.warnings_ += [alarm.words for alarm in collapse.alarms(found)]
+        if evidence is not None and evidence.is_weak:
+            self.warnings_.append(ranking_evidence.words_of(self.ranking_evidence_))
 
     def _plain(self, X: NDArray[Any]) -> Floats:
         """Return features of the chips as they were cut, float [N, D], by the filters that fit kept."""
@@ -380,16 +416,14 @@ class MethodEstimator(_Estimator):
     random_state: Any
     device: Any
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, *, known_negative: ArrayLike | None = None, callback: Callback | None = None
-    ) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike, *, callback: Callback | None = None, **marks: Unpack[Marks]) -> Self:
         """Train.
 
         Args:
             X: what is learned from, see the module.
             y: bools, or integers 1 (damaged) and 0 (not reviewed), [N].
-            known_negative: chips that a person called not damaged, bool [N] or row numbers; methods that cannot use them
-                take them for not reviewed.
+            known_negative, excluded, queued, accepted: see the module; methods that cannot use `known_negative` take them
+                for not reviewed.
             callback: called after each epoch with its report, a dict with "stage", "epoch", "epochs", "loss", "progress"
                 (0..1),
                 ... To stop a training, raise an exception in it, such as `pu_geo.errors.JobCancelled`, or press Ctrl-C: fit
@@ -399,7 +433,7 @@ class MethodEstimator(_Estimator):
             InputError(ValueError): if X, y or known_negative cannot be used.
             TrainingError: if there are too few positives, a setting is wrong, or the training diverged.
         """
-        return self._fit(X, y, known_negative, None, callback)
+        return self._fit(X, y, marks, None, callback)
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float32]:
         """Return scores, float32 [N] in [0, 1]; higher is more likely damaged. Compare them with `threshold_`."""
@@ -450,7 +484,7 @@ class MethodEstimator(_Estimator):
         self,
         X: ArrayLike,
         y: ArrayLike,
-        known_negative: ArrayLike | None,
+        marks: Marks,
         types: ArrayLike | None,
         callback: Callback | None,
         positions: ArrayLike | None = None,
@@ -460,41 +494,45 @@ class MethodEstimator(_Estimator):
         self._forget()
         card, found = self.card, self._read(X, reset=True)
         settings = self._chosen()
-        is_positive, is_not_damaged = self._answers(y, known_negative, found)
-        n = len(is_positive)
-        name, n_not_damaged = type(self).__name__, int(is_not_damaged.sum())
+        pu, is_accepted = self._answers(y, marks, found)
+        if types is not None and not card.several_types:
+            is_accepted[:] = False  # nobody named their type
+        is_positive, is_unlabeled, n = pu.is_positive, ~pu.is_positive & ~pu.is_excluded, len(pu.is_positive)
+        name, n_not_damaged = type(self).__name__, int(pu.is_not_damaged.sum())
         hint = "Give more labels: 1 in y for damaged, known_negative for not damaged; 0 in y means not reviewed."
         require_labels(card, int(is_positive.sum()), n_not_damaged, where="here are", hint=hint, noun="positives")
-        if is_positive.all():
+        if not is_unlabeled.any():
             raise TrainingError(
-                f"{name} needs chips that are not reviewed beside the positives; all {n} are positive.",
+                f"{name} needs chips that are not reviewed beside the positives; all {int(is_positive.sum())} are positive.",
                 "Add chips with 0 in y.",
                 kind="unlabeled",
             )
         xy_m = _positions(positions, n)
-        bank, inputs, plain = self._inputs(found, settings)
-        prepared = ranker.prepare(plain)
-        start_k = estimates.start_k(
-            int((~is_positive).sum()), int(is_positive.sum()), estimates.evidence_to_start_from(prepared, is_positive)
-        )
+        bank, inputs, plain = self._inputs(found, settings, pu.is_excluded)
+        prepared = ranker.prepare(plain, ~pu.is_excluded)
+        evidence = estimates.evidence_to_start_from(prepared, is_positive, is_excluded=pu.is_excluded)
+        start_k = estimates.start_k(int(is_unlabeled.sum()), int(is_positive.sum()), evidence)
         history: list[Mapping[str, object]] = []
         run = Run(self._device(), self._seed(), report=_reporter(history, callback))
-        data = pu_data(inputs, is_positive, is_not_damaged=is_not_damaged, types=_types(types, is_positive))
+        learned = is_positive | is_accepted
+        data = pu_data(
+            inputs, learned, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=_types(types, learned),
+            is_accepted=is_accepted if is_accepted.any() else None, is_queued=pu.is_queued,
+        )  # fmt: skip
         fitted = fit_and_score(
             card,
             replace(data, xy_m=xy_m, why_no_place="no positions were given", **more(n)),
             settings,
             run,
-            prior=lambda: estimates.estimated_share(prepared, is_positive),
+            prior=lambda: estimates.prior_of(prepared, is_positive, is_excluded=pu.is_excluded, is_accepted=is_accepted),
             start_k=start_k,
-            is_unlabeled=~is_positive,
+            is_unlabeled=is_unlabeled,
         )
         self.model_: TrainedModel = fitted.model
         self.settings_, self.bank_, self.threshold_, self.start_k_ = fitted.settings, bank, fitted.threshold, fitted.start_k
-        self.ranking_evidence_ = ranking_evidence.facts_of(fitted.evidence)
-        self.warnings_, self.history_, self.classes_ = [*run.warnings, *self._cut_short(history)], history, np.array([0, 1])
-        if fitted.evidence is not None and fitted.evidence.is_weak:
-            self.warnings_.append(ranking_evidence.words_of(self.ranking_evidence_))
+        self.history_, self.classes_ = history, np.array([0, 1])
+        self.warnings_ = [*run.warnings, *self._cut_short(history)]
+        self._judge(fitted.scores, fitted.embeddings, pu, card.score_type, fitted.evidence, seed=run.seed)
         if card.uses_place:
             self.place_, self.scores_ = {**cast(Any, fitted.place), "threshold": fitted.threshold}, fitted.scores
             self.threshold_ = fitted.threshold_alone
@@ -508,7 +546,9 @@ class MethodEstimator(_Estimator):
             return []
         return [f"{done} of {wanted} epochs were done: more take over {most} steps. Set max_steps higher."]
 
-    def _inputs(self, found: NDArray[Any], settings: Any) -> tuple[RcfBank | None, FeatureViews | ChipImages, Floats]:
+    def _inputs(
+        self, found: NDArray[Any], settings: Any, is_excluded: Bools
+    ) -> tuple[RcfBank | None, FeatureViews | ChipImages, Floats]:
         """Return the filters, what the method learns from, and features of the chips as they were cut."""
         card, is_chips = self.card, found.ndim == 4
         if settings.backbone != FEATURES and not is_chips:
@@ -524,7 +564,7 @@ class MethodEstimator(_Estimator):
             )
         if not is_chips:
             return None, FeatureViews(found), np.asarray(found[0], np.float32)
-        self.bank_ = bank = fit_default(found)
+        self.bank_ = bank = fit_default(found, np.flatnonzero(~is_excluded))
         if settings.backbone != FEATURES:
             return bank, ChipImages(found, settings.augmentation), np.asarray(self._plain(found), np.float32)
         views = self._views(found)
@@ -535,8 +575,8 @@ class TypedEstimator(MethodEstimator):
     """A method of the catalog that learns from the kind of damage of each positive, too."""
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, *, known_negative: ArrayLike | None = None, types: ArrayLike | None = None,
-        callback: Callback | None = None,
+        self, X: ArrayLike, y: ArrayLike, *, types: ArrayLike | None = None, callback: Callback | None = None,
+        **marks: Unpack[Marks],
     ) -> Self:  # fmt: skip
         """Train; see `MethodEstimator.fit`.
 
@@ -544,7 +584,7 @@ class TypedEstimator(MethodEstimator):
             types: kind of damage of each chip, texts or integers [N]; only those of the positives are read, and "damaged"
                 stands where one is empty. One kind for all if None.
         """
-        return self._fit(X, y, known_negative, types, callback)
+        return self._fit(X, y, marks, types, callback)
 
 
 class LayeredEstimator(TypedEstimator):
@@ -562,9 +602,10 @@ class LayeredEstimator(TypedEstimator):
     views_: tuple[View, ...] = ()
 
     def fit(
-        self, X: Any, y: ArrayLike, *, known_negative: ArrayLike | None = None, types: ArrayLike | None = None,
+        self, X: Any, y: ArrayLike, *, types: ArrayLike | None = None,
         Y: ArrayLike | None = None, type_names: Sequence[str] = (), is_ordinal: bool = False,
         dates: Mapping[str, str] | None = None, is_missing: ArrayLike | None = None, callback: Callback | None = None,
+        **marks: Unpack[Marks],
     ) -> Self:  # fmt: skip
         """Train; see `MethodEstimator.fit`.
 
@@ -598,7 +639,7 @@ class LayeredEstimator(TypedEstimator):
                 parts["is_ordinal"] = is_ordinal
             return parts
 
-        self._fit(array, y, known_negative, types, callback, more=more)
+        self._fit(array, y, marks, types, callback, more=more)
         self.views_, self.types_ = found, tuple(str(name) for name in self.model_.findings["kinds"])
         return self
 
@@ -686,8 +727,8 @@ class PlacedEstimator(MethodEstimator):
     """
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, *, known_negative: ArrayLike | None = None, positions: ArrayLike | None = None,
-        callback: Callback | None = None,
+        self, X: ArrayLike, y: ArrayLike, *, positions: ArrayLike | None = None, callback: Callback | None = None,
+        **marks: Unpack[Marks],
     ) -> Self:  # fmt: skip
         """Train; see `MethodEstimator.fit`.
 
@@ -695,7 +736,7 @@ class PlacedEstimator(MethodEstimator):
             positions: places of the chips, float [N, 2], metres in a plane such as UTM; used where `neighbors` is "on".
                 Neighbors do not count without.
         """
-        return self._fit(X, y, known_negative, None, callback, positions)
+        return self._fit(X, y, marks, None, callback, positions)
 
 
 _AFTER_PLACED = """
@@ -714,15 +755,16 @@ class PURanker(_Estimator):
         device: on which features of chips are made; the fastest one if None.
 
     Attributes after `fit`:
-        threshold_, start_k_, bank_, classes_, n_features_in_: as of `MethodEstimator`.
+        threshold_, start_k_, warnings_, ranking_evidence_, bank_, classes_, n_features_in_: as of `MethodEstimator`.
         coef_, intercept_: slope, float [D], and offset for standardised features.
     """
 
     def __init__(self, *, device: Any = None) -> None:
         self.device = device
 
-    def fit(self, X: ArrayLike, y: ArrayLike, *, known_negative: ArrayLike | None = None) -> Self:
-        """Fit; see `MethodEstimator.fit`. Chips called not damaged weigh as much as 30 that are not reviewed.
+    def fit(self, X: ArrayLike, y: ArrayLike, **marks: Unpack[Marks]) -> Self:
+        """Fit; see `MethodEstimator.fit`. Chips called not damaged weigh as much as 30 that are not reviewed, and those of
+        the queue as much as others.
 
         Raises:
             InputError(ValueError): if X, y or known_negative cannot be used.
@@ -730,23 +772,28 @@ class PURanker(_Estimator):
         """
         self._forget()
         found = self._read(X, reset=True)
-        is_positive, is_not_damaged = self._answers(y, known_negative, found)
-        if not 0 < is_positive.sum() < len(is_positive):
+        pu, is_accepted = self._answers(y, marks, found)
+        n, is_unlabeled = int(pu.is_positive.sum()), ~pu.is_positive & ~pu.is_excluded
+        if not n or not is_unlabeled.any():
             raise TrainingError(
-                f"PURanker needs chips with 1 in y and chips with 0; {int(is_positive.sum())} of {len(is_positive)} are 1.",
+                f"PURanker needs chips with 1 in y and chips with 0; {n} of {n + int(is_unlabeled.sum())} are 1.",
                 "Give 1 for damaged and 0 for not reviewed.",
                 kind="positives",
             )
-        self.bank_ = fit_default(found) if found.ndim == 4 else None
-        plain = np.asarray(self._plain(found), np.float32)
-        prepared = ranker.prepare(plain)
-        ranking, _ = estimates.fit_with_estimate(prepared, is_positive, is_not_damaged=is_not_damaged)
-        evidence = estimates.evidence_to_start_from(plain, is_positive)
-        self.start_k_ = estimates.start_k(int((~is_positive).sum()), int(is_positive.sum()), evidence)
+        self.bank_ = fit_default(found, np.flatnonzero(~pu.is_excluded)) if found.ndim == 4 else None
+        prepared = ranker.prepare(np.asarray(self._plain(found), np.float32), ~pu.is_excluded)
+        ranking, _ = estimates.fit_with_estimate(
+            prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged,
+            is_accepted=is_accepted if is_accepted.any() else None,
+        )  # fmt: skip
+        evidence = estimates.evidence_to_start_from(prepared, pu.is_positive, is_excluded=pu.is_excluded)
+        self.start_k_ = estimates.start_k(int(is_unlabeled.sum()), n, evidence)
         scores = ranking.scores(prepared.values)
         self._mean, self._scale, self._axes = prepared.mean, prepared.scale, ranker.widest_axes(prepared.values)
         self.coef_, self.intercept_, self.classes_ = ranking.slope, ranking.offset, np.array([0, 1])
-        self.threshold_ = estimates.first_threshold(scores[~is_positive], self.start_k_)
+        self.threshold_ = estimates.first_threshold(scores[is_unlabeled], self.start_k_)
+        self.warnings_ = []
+        self._judge(scores, ranker.embeddings_along(self._axes, prepared.values), pu, "linear", evidence)
         return self
 
     def decision_function(self, X: ArrayLike) -> NDArray[np.float32]:

@@ -96,10 +96,10 @@ class RunInputs:
         return ~self.pu.is_positive & ~self.pu.is_excluded
 
     def prepared(self) -> ranker.PreparedFeatures:
-        """Standardise the plain features by the visible buildings: the only float32 copy of them, 2 GB of 1,000,000
-        buildings.
+        """Standardise the plain features by the buildings that are learned from: the only float32 copy of them, 2 GB of
+        1,000,000 buildings.
         """
-        return ranker.prepare(self.views[0], None if self.is_hidden is None else ~self.is_hidden)
+        return ranker.prepare(self.views[0], ~self.pu.is_excluded)
 
     @property
     def layers(self) -> tuple[View, ...]:
@@ -177,15 +177,11 @@ class RunInputs:
         )
 
     def prior(self) -> float | None:
-        """Guess the damaged share of what a method takes for unlabeled, 0..1: without the accepted, which count as damaged.
-
-        By the clicks (Elkan-Noto), for methods that cannot do without; None where the clicks are too few.
-        """
-        share = estimates.estimated_share(self.prepared(), self.pu.is_positive, is_excluded=self.pu.is_excluded)
-        n = int(self.is_unlabeled.sum())
-        if share is None or not self.n_accepted or n == self.n_accepted:
-            return share
-        return max(share * n - self.n_accepted, 0) / (n - self.n_accepted)
+        """Guess the damaged share of what a method takes for unlabeled, see `estimates.prior_of`."""
+        pu = self.pu
+        return estimates.prior_of(
+            self.prepared(), pu.is_positive, is_excluded=pu.is_excluded, is_accepted=self.is_accepted
+        )
 
     def without(self, lacks_all: Bools) -> RunInputs:
         """Return these inputs with more buildings, bool [N], left out: they have none of the layers that are learned

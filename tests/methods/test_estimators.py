@@ -19,12 +19,14 @@ from sklearn.utils.estimator_checks import check_estimator
 from small_parts import add_chips, click, facts_of, job_of
 
 from pu_geo.analysis import estimates, pupl
+from pu_geo.analysis.ranking_evidence import words_of
+from pu_geo.api import Project
 from pu_geo.errors import InputError, JobCancelled, PuGeoError, TrainingError
 from pu_geo.features.bank import FEATURE_SEED, N_VIEWS, fit_default
 from pu_geo.methods import catalog, estimators
 from pu_geo.methods.estimators import NCL, PUCL, PUPL, HeroCon, NcPU, PURanker
 from pu_geo.runs.train_job import rank
-from pu_geo.store import contents, runs, store
+from pu_geo.store import runs
 from pu_geo.store.layout import Layout
 
 NAMES = [card.estimator for card in catalog.METHODS.values()]
@@ -236,17 +238,23 @@ def test_kinds_of_damage_are_learned_by_methods_that_can() -> None:
 
 # The same as the app
 
+HIDDEN = 13
+IS_HIDDEN = np.arange(N) == HIDDEN
+
 
 @pytest.fixture
 def project_of_the_app(project: Layout) -> Layout:
-    """Twenty chips with the app's filters and 17 views, six positives and six undamaged."""
+    """Twenty chips with the app's filters and 17 views, one of them hidden; six positives and six undamaged."""
     rng = np.random.default_rng(0)
     chips = rng.integers(60, 120, (N, 6, SIDE_PX, SIDE_PX)).astype(np.uint8)
     chips[:8, -3:, 3:9, 3:9] = 220
-    bank = fit_default(chips)
+    chips[HIDDEN] = 0
+    bank = fit_default(chips, np.delete(np.arange(N), HIDDEN))
     views = bank.transform(chips, N_VIEWS, seed=FEATURE_SEED, device=torch.device("cpu"))
     ids = [f"b{i}" for i in range(N)]
-    add_chips(project, ids, bands="pre+post", size_px=SIDE_PX, chips=chips, features=views)
+    add_chips(
+        project, ids, bands="pre+post", size_px=SIDE_PX, chips=chips, features=views, nodata_share=IS_HIDDEN.astype(float).tolist()
+    )  # fmt: skip
     np.savez(project.filters("set"), allow_pickle=False, **bank.state())
     click(project, *ids[:6])
     click(project, *ids[-6:], label="not_damaged")
@@ -254,12 +262,9 @@ def project_of_the_app(project: Layout) -> Layout:
 
 
 def as_the_app(layout: Layout, model: Any, run_id: str, X: NDArray[Any]) -> None:
-    y = np.arange(N) < 6
-    how = {}
-    if hasattr(model, "card") and model.card.uses_place:
-        with store.connect(layout) as db:
-            how = {"positions": contents.centers_m(db, [f"b{row}" for row in range(N)])}
-    model.fit(X, y, known_negative=np.arange(N) >= N - 6, **how)
+    project = Project.open(layout.folder)
+    how = {"positions": project.positions()} if hasattr(model, "card") and model.card.uses_place else {}
+    model.fit(X, project.labels(), **how, **project.to_fit())
     np.testing.assert_array_equal(
         getattr(model, "scores_", model.decision_function(X)), runs.array(layout, run_id, "scores")
     )
@@ -268,15 +273,21 @@ def as_the_app(layout: Layout, model: Any, run_id: str, X: NDArray[Any]) -> None
     facts = facts_of(layout, run_id)
     assert round(model.place_["threshold"] if how else model.threshold_, 4) == facts.threshold
     assert (facts.start_k, facts.settings.get("class_prior", 0)) == (model.start_k_, 0)
+    assert facts.evidence == model.ranking_evidence_
+    of_evidence = [words_of(facts.evidence)] if facts.evidence and facts.evidence["is_weak"] else []
+    known = [words for words in facts.warnings if not words.startswith("1 buildings were not learned from")]
+    assert sorted(model.warnings_) == sorted(known + of_evidence)
 
 
 @pytest.mark.parametrize("method", catalog.METHODS)
 def test_scores_are_those_of_a_run_of_the_app(method: str, project: Layout) -> None:
-    layout = with_chips(project)
+    layout = with_chips(project, nodata_share=IS_HIDDEN.astype(float).tolist())
+    click(layout, "b6", "b7", shown="exploit")
+    click(layout, "b12", label="not_assessable", reason="cloud")
+    click(layout, f"b{HIDDEN}")
     run_id = trained(layout, method)
     model = cut_short(catalog.card(method).estimator)
     as_the_app(layout, model, run_id, np.load(layout.features("set")))
-    assert set(model.warnings_) <= set(facts_of(layout, run_id).warnings)
     assert dict(facts_of(layout, run_id).settings) == {
         name: getattr(model.settings_, name) for name in facts_of(layout, run_id).settings
     }
@@ -296,6 +307,8 @@ def test_the_ranker_is_that_of_the_app_and_scores_other_chips(project_of_the_app
     run_id = str(rank(job_of(layout, "rank"))["run_id"])
     for X in (np.load(layout.features("set")), np.load(layout.chips("set"))):
         as_the_app(layout, PURanker(), run_id, X)
+    click(layout, "b12", label="not_assessable", reason="cloud")
+    as_the_app(layout, PURanker(), str(rank(job_of(layout, "again"))["run_id"]), np.load(layout.features("set")))
     views, y, _ = made_up()
     model = PURanker().fit(views, y)
     np.testing.assert_allclose(model.decision_function(views[0, :7]), model.decision_function(views)[:7], atol=1e-6)
