@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from benchmarks import (
-    bakeoff,
     discovery,
     fedaws_fmnist,
     fedaws_joplin,
@@ -58,7 +57,6 @@ MADE: Mapping[str, Callable[[], list[str]]] = {
     "FedAwS: ten clients with one class each, Fashion-MNIST": fedaws_fmnist.tables,
     "FedAwS: an agency for each grade, Joplin": fedaws_joplin.tables,
     "Is the default ever behind the linear ranker?": ranking.tables,
-    "Feature sets compared on an analyst's own clicks": bakeoff.tables,
     "What filters without imagery cost": shared_features.tables,
     "On a GPU": gpu.tables,
 }

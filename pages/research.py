@@ -1,4 +1,4 @@
-"""Research: the other methods, comparisons of runs, features and layers, models, federations, and model cards."""
+"""Research: the other methods, comparisons of runs and layers, models, federations, and model cards."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import streamlit as st
 
 from pu_geo.federation import federating
 from pu_geo.runs import training
+from pu_geo.scenes import features
 from pu_geo.ui import frame
-from pu_geo.ui.train import feature_panel, federation_panel, method_cards, model_panel, runs_panel, texts
+from pu_geo.ui.train import federation_panel, layer_panel, method_cards, model_panel, runs_panel, texts
 
 layout = frame.needs_project()
 with frame.title_bar(texts.RESEARCH, texts.RESEARCH_PURPOSE):
@@ -16,7 +17,7 @@ found = training.all_runs(layout)
 panels = {
     texts.METHODS: lambda: method_cards.draw(layout, training.data_summary(layout), "types", "baseline"),
     texts.COMPARE: lambda: runs_panel.draw_comparison(layout, found),
-    texts.COMPARE_FEATURES: lambda: feature_panel.draw(layout),
+    **({texts.LAYERS: lambda: layer_panel.draw(layout)} if features.layers_here(layout) else {}),
     texts.MODELS: lambda: model_panel.draw(layout),
     texts.FEDERATION: lambda: federation_panel.draw(layout),
     texts.CARD: lambda: runs_panel.draw_card(layout, found),

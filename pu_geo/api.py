@@ -40,8 +40,8 @@ from pu_geo.maps import damage_map, run_card, thresholds
 from pu_geo.maps.actions import AddAreas, Export, Publish
 from pu_geo.methods.catalog import DEFAULT_METHOD, METHODS
 from pu_geo.records import Label, Layer, RunFacts, Scene, View
-from pu_geo.runs import comparing, feature_comparison, models, training
-from pu_geo.runs.actions import ApplyModel, CompareFeatures, Rank, Train
+from pu_geo.runs import comparing, layer_comparison, models, training
+from pu_geo.runs.actions import ApplyModel, CompareLayers, Rank, Train
 from pu_geo.scenes import features, pictures, preparation, sites
 from pu_geo.scenes.actions import (
     AddAoi,
@@ -593,7 +593,7 @@ class Project:
         """Compare two runs: how far they agree, where they do not, and which is judged better."""
         return comparing.compare(self._layout, run_name(one), run_name(other))
 
-    compare_features = _step(CompareFeatures, lambda self, result: feature_comparison.Comparison.from_json(result))
+    compare_layers = _step(CompareLayers, lambda self, result: layer_comparison.Comparison.from_json(result))
 
     # Explore
 

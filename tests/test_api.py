@@ -19,7 +19,6 @@ import pandas as pd
 import pytest
 import shapely
 import torch
-from comparison_parts import BETTER, set_project
 from mapped_parts import TRUTH
 from small_parts import REPOSITORY, click, small_grid, small_project, small_scene, square_table, table_of
 from typed_parts import TYPED, TYPES, name_types, typed_project
@@ -32,7 +31,6 @@ from pu_geo.geo.export import layers
 from pu_geo.jobs import tasks
 from pu_geo.maps.damage_map_job import build_damage_map
 from pu_geo.records import RunFacts
-from pu_geo.runs import feature_comparison
 from pu_geo.runs.inputs_job import read_inputs
 from pu_geo.store import contents, runs, store
 from pu_geo.store.job import Job
@@ -515,16 +513,6 @@ def test_labels_of_unknown_buildings_are_counted_and_named(town_project: Project
     with pytest.raises(TypeError, match=r"'note'.*reason, damage_types, absent_types, comment"):
         project.label(ids[0], note="x")
     assert project.label(np.array(ids[:2])) == 2
-
-
-def test_feature_sets_are_compared_as_in_the_app(tmp_path: Path) -> None:
-    layout = set_project(tmp_path)
-    project = Project.open(layout.folder, progress=False)
-    found = project.compare_features(["ranker"])
-    assert found.picked == BETTER
-    assert found == feature_comparison.last(layout, "features")
-    with pytest.raises(PuGeoError, match="no method 'lgbm'"):
-        project.compare_features(["lgbm"])
 
 
 def test_a_round_that_cannot_begin_leaves_nothing(mapped: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

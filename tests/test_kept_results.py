@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load
 
-from benchmarks import bakeoff as simulation
 from benchmarks import shared_features
 from benchmarks.ranking import KEPT, summary
 from benchmarks.ranking_sets import cells
-from pu_geo.analysis import bakeoff
 from pu_geo.features import shared
 
 
@@ -28,11 +26,3 @@ def test_the_default_ranker_gains_what_it_promises() -> None:
     assert found["at most 5 %"][0] >= 0.05
     assert found["20 %"][0] >= 0.03
     assert found["every cell"][2] >= len([cell for cell in cells() if cell.source in ("joplin", "santa_rosa_a")])
-
-
-def test_four_in_five_picks_are_near_the_best_where_the_product_picks() -> None:
-    kept = [each for each in simulation.KEPT.read() if each.method == "ranker"]
-    assert {each.event_set for each in kept} == set(simulation.SETS)
-    for clicks in {each.clicks for each in kept if each.clicks >= bakeoff.LEAST_TO_PICK}:
-        draws = [each for each in kept if each.clicks == clicks]
-        assert int(simulation._figures(draws, bakeoff.LEVEL)[4].rstrip("%")) >= 80

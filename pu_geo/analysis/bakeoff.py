@@ -1,22 +1,18 @@
-"""Which features find damage that they were not shown? Candidates are judged by the analyst's own clicks, held out in
-turn.
-"""
+"""Does a ranking find damage that it was not shown? It is judged by the analyst's own clicks, held out in turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 N_FOLDS, N_REPEATS = 5, 3
-LEAST_CLICKS = 8  # fewer own clicks compare nothing
-LEAST_TO_PICK = 60  # fewer pick no feature set; see `pick`
-LEVEL = 0.95  # of all intervals; see `pick`
+LEVEL = 0.95  # of all intervals
 FLOOR = 0.2
 """Added to a place before its logarithm. Among damaged buildings a click's place is chance, and without a floor that chance
-is most of the mean: the same rule picked worse with 0 and 0.05 (docs/tables.md)."""
+is most of the mean: comparisons of features picked worse with 0 and 0.05."""
 N_DRAWS = 4000  # of the bootstrap
 
 Ints = NDArray[np.int64]
@@ -112,16 +108,3 @@ def bootstrap(values: NDArray[np.float64], level: float = LEVEL) -> Interval:
     drawn = np.random.default_rng(0).integers(len(values), size=(N_DRAWS, len(values)))
     low, high = np.quantile(values[drawn].mean(axis=1), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(values.mean()), float(low), float(high))
-
-
-def pick(differences: Mapping[str, Interval]) -> str:
-    """Return the candidate that is better than the incumbent with an interval that excludes 0; of several the best mean, ""
-    where none is.
-
-    Source: ours. Level and least number of clicks were chosen with `benchmarks.bakeoff`; the table is in docs/tables.md.
-
-    Args:
-        differences: mean log place of each candidate minus the incumbent's, of the same clicks; below 0 it is better.
-    """
-    better = {name: each.mean for name, each in differences.items() if each.high < 0}
-    return min(better, key=lambda name: better[name], default="")

@@ -20,8 +20,8 @@ from pu_geo.files import atomic_write, write_export
 from pu_geo.lifecycle import projects
 from pu_geo.maps import damage_map, run_card
 from pu_geo.methods import catalog
-from pu_geo.runs import comparing, feature_comparison, models, results, training
-from pu_geo.runs.actions import ApplyModel, CompareFeatures, Rank, Train
+from pu_geo.runs import comparing, layer_comparison, models, results, training
+from pu_geo.runs.actions import ApplyModel, CompareLayers, Rank, Train
 from pu_geo.store import chosen as choices
 from pu_geo.store import population, run_names, training_times
 from pu_geo.store.layout import Layout, writable_target
@@ -208,20 +208,12 @@ def compare(
     show(comparing.as_json(layout, found), "\n".join(lines), as_json)
 
 
-@draw(
-    screen,
-    "compare-features",
-    CompareFeatures,
-    "joplin.pugeo",
-    "joplin.pugeo --methods ranker,propagation,ncpu --json",
-    "joplin.pugeo --layers",
-)
+@draw(screen, "compare-layers", CompareLayers, "joplin.pugeo", "joplin.pugeo --json")
 def _compared_words(layout: Layout, result: Mapping[str, Any]) -> str:
-    found = feature_comparison.Comparison.from_json(result)
-    lines = [*_columns(feature_comparison.table(found)), *feature_comparison.verdict_words(found)]
-    if proposed := feature_comparison.proposed(layout, found):
-        lines.append(f"Use it: `pu-geo features {layout.folder} --use {proposed}`.")
-    return "\n".join([*lines, feature_comparison.how_made(found)])
+    found = layer_comparison.Comparison.from_json(result)
+    return "\n".join(
+        [*_columns(layer_comparison.table(found)), *layer_comparison.verdict_words(found), layer_comparison.how_made(found)]
+    )
 
 
 def _columns(rows: list[dict[str, str]]) -> list[str]:

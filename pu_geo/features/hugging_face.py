@@ -25,8 +25,8 @@ _TRANSFORMER: Rules = (
     (r"^embeddings\.patch_embeddings\.(projection\.)?", "patch_embed.proj."),
     (r"^(encoder\.)?layer\.(\d+)\.", r"blocks.\2."), (r"\.attention\.(output\.dense|o_proj)\.", ".attn.proj."),
     (r"\.layernorm_before\.", ".norm1."), (r"\.layernorm_after\.", ".norm2."), (r"\.intermediate\.dense\.", ".mlp.fc1."),
-    (r"^(blocks\.\d+)\.output\.dense\.", r"\1.mlp.fc2."), (r"\.mlp\.weights_in\.", ".mlp.fc1."),
-    (r"\.mlp\.(weights_out|down_proj)\.", ".mlp.fc2."), (r"^layernorm\.", "norm."),
+    (r"^(blocks\.\d+)\.output\.dense\.", r"\1.mlp.fc2."),
+    (r"\.mlp\.down_proj\.", ".mlp.fc2."), (r"^layernorm\.", "norm."),
 )  # fmt: skip
 _CONVOLUTIONS: Rules = (
     (r"^embeddings\.patch_embeddings\.", "stem.0."), (r"^embeddings\.layernorm\.", "stem.1."),
@@ -50,8 +50,8 @@ def as_timm(config: Mapping[str, Any], given: Mapping[str, Tensor]) -> tuple[dic
     names = {_PREFIX.sub("", name): name for name in given}
     tensors = {name: given[whole].float() for name, whole in names.items() if not _UNUSED.search(name)}
     family, is_gated = config["model_type"], bool(config.get("use_gated_mlp"))
-    activation = config.get("hidden_act")
-    if activation != ("silu" if is_gated else "gelu"):  # of dinov2 with SwiGLU it says gelu, which that does not use
+    activation = config.get("hidden_act", "gelu")
+    if activation != ("silu" if is_gated else "gelu"):
         raise ValueError(f"its activation is {activation!r}")
     if family == "convnext":
         args = {"dims": config["hidden_sizes"], "depths": config["depths"], "patch_size": config["patch_size"]}
@@ -75,9 +75,9 @@ def as_timm(config: Mapping[str, Any], given: Mapping[str, Tensor]) -> tuple[dic
             (r"\.gate_proj\.", ".fc1_g."),
         )  # fmt: skip
     else:
-        args["qkv_bias"] = config["qkv_bias"]
+        args["qkv_bias"] = config.get("qkv_bias", True)  # as transformers has it where a file says nothing
         if family != "vit":
-            architecture = "vit_giant_patch14_dinov2" if config.get("use_swiglu_ffn") else "vit_base_patch14_dinov2"
+            architecture = "vit_base_patch14_dinov2"
             rules = (*rules, (r"\.layer_scale(\d)\.lambda1$", r".ls\1.gamma"))
     found = _with_qkv(_renamed(tensors, rules), is_separate=family == "dinov3_vit")
     if family == "dinov2_with_registers":  # timm adds the class token's position to the token itself

@@ -375,7 +375,7 @@ def _require_config(config: object) -> None:
     )
     if not is_sound:
         raise _refusal(
-            f"The settings of the network {config['architecture']} need mean, std above 0 and an input_size of 8 to "
+            f"The settings of the network {config['architecture']} need mean, std above 0 and images of 8 to "
             f"{MAX_SIDE_PX} px"
         )
     odd = sorted(

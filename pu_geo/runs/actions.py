@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from pu_geo.jobs.tasks import Task
 from pu_geo.methods import catalog
 from pu_geo.methods.catalog import TrainingRequest
 from pu_geo.methods.settings import setting
-from pu_geo.runs import feature_comparison, training
+from pu_geo.runs import layer_comparison, training
 from pu_geo.store.layout import Layout
 from pu_geo.training import model_files
 
@@ -71,30 +71,19 @@ class ApplyModel(Action):
 
 
 @dataclass(frozen=True)
-class CompareFeatures(Action):
-    """Compare feature sets, or what each layer adds: how high your own clicks rank while held out. Chooses nothing."""
+class CompareLayers(Action):
+    """Measure what each layer adds: how high your own clicks rank while held out, with all layers and without each."""
 
     task = Task(
-        "pu_geo.runs.compare_features_job:compare_features",
-        "Comparing features or layers",
+        "pu_geo.runs.compare_layers_job:compare_layers",
+        "Comparing layers",
         screen="research",
-        panel="features",
+        panel="layers",
         needs_torch=True,
         needs_device=True,
     )
-    methods: Sequence[str] | str = setting(
-        ",".join(feature_comparison.METHODS),
-        "short names of methods, and ranker",
-        read=lambda given: list(
-            dict.fromkeys(filter(None, given.replace(" ", "").split(",") if isinstance(given, str) else given))
-        ),
-        metavar="A,B",
-    )
-    _: KW_ONLY
-    layers: bool = setting(False, "what each layer adds: all of them against all without each one")
 
     def args(self, layout: Layout) -> Mapping[str, Any]:
-        """Return what the job takes. Raises as `feature_comparison.require`."""
-        of = "layers" if self.layers else "features"
-        feature_comparison.require(layout, of, self.methods)
-        return {"of": of, "methods": self.methods}
+        """Return what the job takes. Raises as `layer_comparison.require`."""
+        layer_comparison.require(layout)
+        return super().args(layout)

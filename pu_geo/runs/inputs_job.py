@@ -179,9 +179,7 @@ class RunInputs:
     def prior(self) -> float | None:
         """Guess the damaged share of what a method takes for unlabeled, see `estimates.prior_of`."""
         pu = self.pu
-        return estimates.prior_of(
-            self.prepared(), pu.is_positive, is_excluded=pu.is_excluded, is_accepted=self.is_accepted
-        )
+        return estimates.prior_of(self.prepared(), pu.is_positive, is_excluded=pu.is_excluded, is_accepted=self.is_accepted)
 
     def without(self, lacks_all: Bools) -> RunInputs:
         """Return these inputs with more buildings, bool [N], left out: they have none of the layers that are learned

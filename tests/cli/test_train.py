@@ -4,11 +4,9 @@ import json
 import os
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from cli_parts import CommandLine
-from comparison_parts import BETTER, set_project
 from model_parts import job_of, with_chips
 from small_parts import add_chips, click
 
@@ -84,31 +82,6 @@ def test_compare_tells_it_in_words_and_as_json(ranked: tuple[Layout, RunFacts, R
     told = run.json("compare", layout.folder, "--runs", older.run_id, newer.run_id)
     assert (told["spearman"], told["n"], told["check_id"]) == (1.0, 20, None)
     assert [run["run_id"] for run in told["runs"]] == [older.run_id, newer.run_id]
-
-
-def test_compare_features_prints_a_table_and_the_verdict(tmp_path: Path, run: CommandLine) -> None:
-    layout = set_project(tmp_path)
-    compare = ("compare-features", layout.folder, "--methods", "ranker")
-    head, first, second, verdict, use, how = run.text(*compare).splitlines()[:6]
-    assert head.split("  ")[0] == "features"
-    assert first.startswith(f"{BETTER}  Instant ranker  top ")
-    assert second.startswith("rcf ")
-    assert verdict.startswith(f"{BETTER}: a held-out click is typically in the top ")
-    assert use == f"Use it: `pu-geo features {layout.folder} --use {BETTER}`."
-    assert "62 clicks of your own, held out in 5 parts, 3 times, among 38 buildings not reviewed" in how
-    answer = run.json(*compare)
-    assert (answer["of"], answer["n_clicks"], [row["name"] for row in answer["rows"]]) == ("features", 62, ["rcf", BETTER])
-    run.text("features", layout.folder, "--use", BETTER)
-    assert "Use it" not in run.text(*compare)
-
-
-def test_few_clicks_are_compared_and_choose_nothing_and_fewer_are_refused(tmp_path: Path, run: CommandLine) -> None:
-    layout = set_project(tmp_path / "fewer", n_clicks=7)
-    assert "Not enough clicks to compare" in run.refused("compare-features", layout.folder)
-    assert not jobs.all_jobs(layout)
-    out = run.text("compare-features", set_project(tmp_path / "few", n_clicks=12).folder, "--methods", "ranker")
-    assert "Not enough clicks to judge by: 12 of your own" in out
-    assert "--use" not in out
 
 
 def test_runs_are_listed_by_name_and_renamed(run: CommandLine, mapped: Layout) -> None:

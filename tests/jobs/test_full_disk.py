@@ -88,7 +88,7 @@ def arguments(task: str, prepared: Path, layout: Layout, town: Path) -> Mapping[
         "add_footprints": lambda: {"paths": [footprints]}, "add_aoi": lambda: {"path": footprints},
         "add_areas": lambda: {"path": footprints, "layer": "blocks"}, "sum_up": lambda: {"run_id": run_id, "threshold": 0.5},
         "add_grid": lambda: {"size_m": 8.0}, "features": lambda: {"request": {"maker": "self-supervised", "n_views": 2}},
-        "train": lambda: TRAINING, "compare_features": lambda: {"of": "features"},
+        "train": lambda: TRAINING,
         "apply_model": lambda: {"path": str(prepared / "model.zip")},
         "federate_simulate": lambda: {
             "federation": "storms", "plan": asdict(Plan("Storms", ("damaged",), rounds=2)),

@@ -14,7 +14,7 @@ from small_parts import add_chips, job_of
 from pu_geo import jobs
 from pu_geo.analysis.bakeoff import Interval
 from pu_geo.lifecycle import projects
-from pu_geo.runs import feature_comparison as comparison
+from pu_geo.runs import layer_comparison as comparison
 from pu_geo.scenes import features
 from pu_geo.scenes.chip_job import chip
 from pu_geo.scenes.features_job import features as make_features
@@ -24,7 +24,7 @@ from pu_geo.store.layout import Layout
 
 __all__ = ["tiny_maker"]
 pytestmark = pytest.mark.usefixtures("home")
-COMPARING = {"research-tab": "Features and layers"}
+COMPARING = {"research-tab": "Layers"}
 
 
 @pytest.fixture
@@ -86,14 +86,13 @@ def test_newer_chips_without_the_chosen_set_are_said_on_every_page_that_ranks(ch
 def test_what_each_layer_adds_is_asked_and_shown_on_train(project: Layout, started: Started) -> None:
     with_layers(project)
     app = show("research", project, **COMPARING)
-    next(each for each in app.radio if each.label == "Compare").set_value("layers").run()
     assert "No comparison yet." in plain(app)
-    press(app, "compare-features-start")
+    press(app, "compare-layers-start")
     assert started == []
     assert "Not enough clicks to compare: it takes 8 of your own; this project has 5." in plain(app)
     figures = (("", 0.05, 0.0), ("sar-post", 0.2, 0.5))
-    rows = [comparison.Row(name, "propagation", Interval(at, at, at), Interval(by, by, by)) for name, at, by in figures]
-    comparison.keep(project, comparison.Comparison("layers", store.now(), 0, "set", 12, 0, 100, "propagation", rows))
+    rows = [comparison.Row(name, Interval(at, at, at), Interval(by, by, by)) for name, at, by in figures]
+    comparison.keep(project, comparison.Comparison(store.now(), 0, "set", 12, 0, 100, rows))
     app.run()
     assert "all layers: a held-out click is typically in the top 5.0 %; without sar-post: in the top 20 %" in plain(app)
     assert "There are new answers since: compare again." in plain(app)

@@ -1,28 +1,22 @@
-"""Two runs side by side, and feature sets and layers: on which buildings, by whose clicks, and what the result says."""
+"""Two runs side by side: on which buildings, by whose clicks, and what the result says."""
 
 import json
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import small_parts
-from comparison_parts import BETTER, set_project
 from mapped_parts import RUN, TRUTH, N, answer_audit, say
 from numpy.typing import NDArray
-from small_parts import add_chips, answer, click, facts_of, op_of, square_table
+from small_parts import add_chips, click, facts_of, square_table
 
-from pu_geo import jobs, wording
-from pu_geo.analysis.bakeoff import Interval
+from pu_geo import wording
 from pu_geo.analysis.pu_criterion import pu_criterion
 from pu_geo.assessment import auditing
-from pu_geo.errors import ProjectError, PuGeoError, TrainingError
+from pu_geo.errors import PuGeoError
 from pu_geo.runs import comparing
-from pu_geo.runs import feature_comparison as comparison
-from pu_geo.runs.actions import CompareFeatures
-from pu_geo.scenes import features
-from pu_geo.store import contents, decisions, labels, pseudo_positives, runs, store
+from pu_geo.store import contents, decisions, pseudo_positives, runs, store
 from pu_geo.store.layout import Layout, write_json
 
 
@@ -200,111 +194,3 @@ def test_what_either_run_does_not_assess_is_left_out(mapped: Layout) -> None:
     found = comparing.compare(mapped, RUN, "silent-1")
     assert found.ranked.n_left_out == 3 + 150  # b0 and b1 have no data, b7 a person's word
     assert comparing.most_disagreeing(mapped, found) == ([], [])
-
-
-BAD = [
-    (7, ["ranker"], "it takes 8 of your own; this project has 7"),
-    (12, ["nothing"], "There is no method 'nothing'"),
-    (12, ["ncl"], "not compared by NCL"),
-    (12, ["ranker", "supervised"], "not compared by Supervised"),
-    (12, [], "No method was named"),
-]
-
-
-def own(layout: Layout) -> list[str]:
-    pu = store.call(layout, labels.pu_set)
-    return [building for building, is_own in zip(pu.building_ids, comparison.own_clicks(pu), strict=True) if is_own]
-
-
-def test_answers_to_a_queue_or_an_audit_are_no_own_clicks(project: Layout) -> None:
-    click(project, "b0", "b1")
-    click(project, "b2", shown="exploit")
-    click(project, "b3", shown="explore")
-    click(project, "b5", label="not_damaged")
-    click(project, "b6", shown="audit", inclusion=0.5)
-    assert own(project) == ["b0", "b1"]
-    click(project, "b1", label="not_damaged")
-    click(project, "b0", shown="audit", inclusion=0.5)  # its own click before still counts
-    assert own(project) == ["b0"]
-
-
-@pytest.mark.parametrize(("n_clicks", "methods", "problem"), BAD)
-def test_what_cannot_be_compared_is_refused_before_there_is_a_job(
-    tmp_path: Path, n_clicks: int, methods: list[str], problem: str
-) -> None:
-    layout = set_project(tmp_path, n_clicks=n_clicks)
-    answer(layout, *(op_of(f"b{i}", shown="exploit") for i in range(20, 30)))  # which are no clicks of one's own
-    with pytest.raises(TrainingError, match=problem):
-        jobs.start(layout, CompareFeatures(methods, layers=True))
-    assert comparison.last(layout, "layers") is None
-    assert not jobs.all_jobs(layout)
-
-
-def test_a_comparison_needs_chips_layers_and_enough_buildings(project: Layout) -> None:
-    with pytest.raises(ProjectError, match="chips"):
-        comparison.require(project, "features", ["ranker"])
-    add_chips(project, [f"b{i}" for i in range(20)], bands="pre+post")
-    click(project, *(f"b{i}" for i in range(8)))
-    comparison.require(project, "features", ["ranker"])
-    with pytest.raises(TrainingError, match=r"one layer, pre\+post: there is nothing to leave out"):
-        comparison.require(project, "layers", ["ranker"])
-    for n_unlabeled, n_positive, problem in ((4, 8, "5 buildings not reviewed at least"), (5, 6, "held out there are 4")):
-        comparison.require_clicks(8, n_positive + 1, n_unlabeled + 1, ["propagation"])
-        with pytest.raises(TrainingError, match=problem):
-            comparison.require_clicks(8, n_positive, n_unlabeled, ["propagation"])
-
-
-def compared(low: float, high: float, **more: object) -> comparison.Comparison:
-    first = comparison.Row("rcf", "ranker", Interval(0.2, 0.1, 0.3), Interval(0.0, 0.0, 0.0))
-    other = comparison.Row(BETTER, "ranker", Interval(0.05, 0.01, 0.0996), Interval((low + high) / 2, low, high))
-    found = comparison.Comparison("features", "2026-01-01T00:00:00.000Z", 62, "set", 62, 3, 38, "ranker", [first, other])
-    return replace(found, **more)  # type: ignore[arg-type]
-
-
-def test_what_is_better_is_said_by_the_interval_and_the_table_has_the_best_first() -> None:
-    found = compared(-0.8, -0.2)
-    assert comparison.Comparison.from_json(asdict(found)) == found
-    by = "(instant ranker, 62 clicks, 95% interval)."
-    words = "{}: a held-out click is typically in the top 5.0 %; {}: in the top 20 % " + by
-    assert comparison.verdict_words(found) == [words.format(BETTER, "rcf")]
-    assert comparison.verdict_words(compared(-0.2, 0.8)) == [f"No difference found between {BETTER} and rcf {by}"]
-    few, alone = compared(-0.8, -0.2, n_clicks=59), replace(found, rows=found.rows[:1])
-    assert (comparison.verdict_words(few)[0], few.picked) == (
-        "Not enough clicks to judge by: 59 of your own, and it takes 60.", "rcf",
-    )  # fmt: skip
-    assert comparison.verdict_words(alone) == ["There is one feature set, rcf: nothing to choose between."]
-    cells = [list(row.values()) for row in comparison.table(found)]
-    assert cells == [[BETTER, "Instant ranker", "top 5.0 % (1.0 to 10)"], ["rcf", "Instant ranker", "top 20 % (10 to 30)"]]
-    assert "62 clicks of your own" in comparison.how_made(found)
-    assert "3 that the queue proposed" in comparison.how_made(found)
-    assert "queue" not in comparison.how_made(replace(found, n_others=0))
-    best, worse = reversed(found.rows)
-    layers = [
-        replace(best, name="", difference=Interval(0, 0, 0)),
-        replace(worse, name="sar", difference=Interval(0.5, 0.2, 0.8)),
-    ]
-    by_layer = replace(found, of="layers", rows=layers)
-    assert comparison.verdict_words(by_layer) == [words.format("all layers", "without sar")]
-    assert comparison.table(by_layer)[0]["layers"] == "all layers"
-
-
-def test_a_comparison_that_is_out_of_date_says_why_and_proposes_nothing(tmp_path: Path) -> None:
-    layout = set_project(tmp_path)
-    found = compared(-0.8, -0.2)
-    assert comparison.what_changed(layout, found) == ""
-    assert comparison.proposed(layout, found) == BETTER
-    worse = compared(0.2, 0.8)
-    assert comparison.proposed(layout, worse) == ""
-    features.choose(layout, BETTER)
-    assert comparison.proposed(layout, worse) == "rcf", "another one is in use that is worse"
-    features.choose(layout, "rcf")
-    for less, words in (
-        ({"rows": found.rows[:1]}, "Feature sets were made or removed"),
-        ({"chip_set": "old"}, "Chips were cut anew"),
-    ):
-        other = replace(found, **less)  # type: ignore[arg-type]
-        assert comparison.what_changed(layout, other).startswith(words)
-        assert comparison.proposed(layout, other) == ""
-    click(layout, "b99", label="not_damaged")  # as many own clicks as before
-    assert comparison.what_changed(layout, found).startswith("There are new answers since")
-    assert comparison.proposed(layout, found) == ""

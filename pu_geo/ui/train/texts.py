@@ -285,20 +285,15 @@ IMPORT_NOTE = (
     "project gives its newest run."
 )
 
-# Comparison of features
+# What each layer adds
 
-COMPARE_FEATURES = "Features and layers"
-COMPARED = "Compare"
-COMPARED_OF = {"features": "feature sets", "layers": "what each layer adds"}
-COMPARE_NOTE = (
-    "Each feature set, or all layers and all but one, is fitted without some of your clicks. How high these rank among the "
-    "buildings not reviewed shows what finds damage. Answers to the queue do not count: a ranking proposed them."
+LAYERS = "Layers"
+LAYERS_NOTE = (
+    "All layers, and all but one, are fitted without some of your clicks. How high these rank among buildings not reviewed "
+    "shows what each layer adds. Answers to the queue do not count: a ranking proposed them."
 )
-COMPARED_METHODS = "Methods"
-COMPARED_METHODS_HELP = "NcPU and PUCL train fifteen times for each row of the result, which takes minutes."
-COMPARE_BUTTON = "Compare"
+COMPARE_LAYERS = "Measure what each layer adds"
 NOT_COMPARED = "No comparison yet."
-USE_FEATURES = "Use {name}"
 
 # Federation
 

@@ -1,4 +1,4 @@
-"""The Train screen: cards of methods, the comparison of feature sets, and models that are handed on and taken in."""
+"""The Train screen: cards of methods, and models that are handed on and taken in."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from app_parts import checked, press, show, show_panel, words
 from comparison_parts import BETTER, set_project
-from small_parts import add_run, click, facts_of, job_of
-from streamlit.testing.v1 import AppTest
+from small_parts import add_run, click, facts_of
 
 from pu_geo import jobs
 from pu_geo.runs import models
-from pu_geo.runs.compare_features_job import compare_features
 from pu_geo.scenes import features
 from pu_geo.store import run_names
 from pu_geo.store.layout import RCF, SHARED, Layout
@@ -51,26 +49,6 @@ def test_cards_say_what_is_in_use_and_what_is_missing_and_take_types_where_there
     assert types.options[0] == "Types given on Annotate"
     checked(types.set_value("answers").run())
     assert "roof 3 yes" in words(app)
-
-
-def opened(layout: Layout) -> AppTest:
-    return show_panel("train.feature_panel", layout)
-
-
-def test_the_pick_is_shown_and_chosen_only_by_its_button(tmp_path: Path) -> None:
-    layout = set_project(tmp_path)
-    compare_features(job_of(layout), of="features", methods=["ranker"])
-    app = opened(layout)
-    assert list(app.dataframe[0].value["features"]) == [BETTER, "rcf"]
-    assert f"{BETTER}: a held-out click is typically in the top" in words(app).replace("\\", "")
-    assert features.overview(layout).in_use == "rcf"
-    app = press(app, "compare-features-use")
-    assert features.overview(layout).in_use == BETTER
-    assert not [button for button in app.button if button.key == "compare-features-use"]
-    click(layout, "b90")
-    app = opened(layout)
-    assert "There are new answers since" in words(app)
-    assert app.multiselect(key="compare-features-methods").set_value([]).run().button(key="compare-features-start").disabled
 
 
 def test_a_project_without_a_model_says_so_and_takes_no_other_file(project: Layout, tmp_path: Path) -> None:
