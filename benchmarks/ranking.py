@@ -38,7 +38,7 @@ Made by `python -m benchmarks.ranking`; what sets and columns are stands in docs
 the buildings that were not clicked; gain in AP over the linear ranker on the same draws [95 % interval], and the worst draw:
 """
 HONEST = """
-How clicks were made: AP, and the paired gain over the linear ranker (95 % interval). *one block*: the damaged nearest to one of them.
+How clicks were made: AP from the linear ranker's on the same draws to the method's, and the paired gain (95 % interval). *one block*: the damaged nearest to one of them.
 *clicks in other scenes*: AP on a scene without clicks; beside it the same buildings by clicks from everywhere. *labels shuffled*: truth
 and clicks are dealt out anew; AP must be the share of damage, and *placebo*, AP less that of a guess, 0.
 """
@@ -306,9 +306,7 @@ def _honest_by_cell(outcomes: Sequence[Outcome]) -> Iterator[str]:
         for method in COMPARED:
             words = []
             for kind in kinds:
-                own = list(of_draws(outcomes, cell, method, kind).values())
-                gain = gains(outcomes, cell, method, kind) if method != BASE else np.zeros(0)
-                words.append(f"{np.mean(own):.3f}" + (f", {ahead(gain.tolist())}" if len(gain) else "") if own else "")
+                words.append(_beside(outcomes, [cell], method, kind))
             if any(words[1:]):
                 placebo = placebos(outcomes, [cell], method)
                 rows.append(row(method, *words, ahead(placebo) if placebo else ""))
@@ -323,6 +321,21 @@ def placebos(outcomes: Sequence[Outcome], some: Sequence[Cell], method: str) -> 
     return [each.ap - chance_ap(each.n_unlabeled, each.n_damaged) for each in own]
 
 
+def _beside(outcomes: Sequence[Outcome], some: Sequence[Cell], method: str, kind: str) -> str:
+    """Mean AP over cells, with the linear ranker's on the same draws before it, the paired gain, and the number of cells."""
+    own = {cell: of_draws(outcomes, cell, method, kind) for cell in some}
+    own = {cell: drawn for cell, drawn in own.items() if drawn}
+    base = {cell: of_draws(outcomes, cell, BASE, kind) for cell in own}
+    if not own or method == BASE:
+        return f"{np.mean([np.mean(list(drawn.values())) for drawn in own.values()]):.3f}" if own else ""
+    ap, before = (
+        np.mean([np.mean([drawn[seed] for seed in own[cell] if seed in base[cell]]) for cell, drawn in each.items()])
+        for each in (own, base)
+    )
+    gain = np.concatenate([gains(outcomes, cell, method, kind) for cell in own]).tolist()
+    return f"{before:.3f} to {ap:.3f}, {ahead(gain)}" + (f" ({len(own)})" if len(some) > 1 else "")
+
+
 def _honest(outcomes: Sequence[Outcome]) -> str:
     """Gains over the linear ranker by how clicks were made, over the draws of all cells; and what a placebo gives."""
     roles, rows = {"chosen on": (CHOSEN,), "reported on": (REPORTED, CONFOUNDED)}, list[str]()
@@ -330,11 +343,7 @@ def _honest(outcomes: Sequence[Outcome]) -> str:
     for title, own in roles.items():
         some = [cell for cell in cells() if cell.role in own and n_draws[cell] >= LEAST_DRAWS]
         for method in COMPARED if some else ():
-            found = []
-            for kind in (AT_RANDOM, BLOCK, HERE, ELSEWHERE):
-                drawn = [np.mean(list(ap.values())) for cell in some if (ap := of_draws(outcomes, cell, method, kind))]
-                gain = np.concatenate([gains(outcomes, cell, method, kind) for cell in some]).tolist()
-                found.append(f"{np.mean(drawn):.3f}" + ("" if method == BASE else f", {ahead(gain)}") if drawn else "")
+            found = [_beside(outcomes, some, method, kind) for kind in (AT_RANDOM, BLOCK, HERE, ELSEWHERE)]
             rows.append(row(title, method, len(some), *found, ahead(placebos(outcomes, some, method))))
     return table(" | ".join(("sets", "ranking", "cells", AT_RANDOM, BLOCK, HERE, ELSEWHERE, "placebo")), rows)
 

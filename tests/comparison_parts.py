@@ -9,7 +9,7 @@ from pu_geo.store import feature_sets, labels, store
 from pu_geo.store.feature_sets import FeatureSet
 from pu_geo.store.layout import Layout, write_array
 
-N, N_DAMAGED, D, BETTER = 100, 75, 6, "resnet18-1a2b3c4d"
+N, N_DAMAGED, D, BETTER = 100, 75, 6, "backbone-1a2b3c4d"
 
 
 def set_project(folder: Path, *, n_clicks: int = 62, shift: float = 2.0, **facts: object) -> Layout:
@@ -25,7 +25,7 @@ def set_project(folder: Path, *, n_clicks: int = 62, shift: float = 2.0, **facts
     other[:, :N_DAMAGED, :2] += np.float16(shift)
     add_chips(layout, [f"b{i}" for i in range(N)], features=rcf, **facts)
     write_array(layout.features("set", BETTER), other)
-    feature_sets.put(layout, "set", FeatureSet(BETTER, {"kind": "resnet18"}, *other.shape, created_at=store.now()))
+    feature_sets.put(layout, "set", FeatureSet(BETTER, {"kind": "backbone"}, *other.shape, created_at=store.now()))
     click(layout, *(f"b{i}" for i in range(n_clicks)))
     return layout
 

@@ -89,7 +89,7 @@ def files_of(path: Path) -> list[Path]:
     Raises:
         TrainingError: if one is missing.
     """
-    if path.name in WEIGHTS and (path.parent / CONFIG).is_file():
+    if path.name in (*WEIGHTS, CONFIG) and (path.parent / CONFIG).is_file():
         path = path.parent
     if path.is_file():
         return [path]
@@ -122,7 +122,8 @@ def read(path: Path) -> Weights:
         config = timm_config(found)
         tensors = _usual(given, config)
     _require_config(config)
-    return Weights(config, tensors, file.name, sha256, dtype)
+    name = f"{file.resolve().parent.name}/{file.name}" if settings else file.name
+    return Weights(config, tensors, name, sha256, dtype)
 
 
 class TimmMaps(nn.Module):
@@ -141,12 +142,12 @@ class TimmMaps(nn.Module):
         layers = _layers_of(model)
         layer, self.why = (layer, "") if layer else (LAST, "") if pool == "cls" else usual_layer(layers)
         self.model, self.layer, self.pool = model, layer, pool
-        self.stop, self.words = "" if layer == LAST else layer, listed([*layers, LAST])
+        self.stop, self.words = "" if layer == LAST else layer, ", ".join([*layers, LAST])
         self.n_prefix = int(getattr(model, "num_prefix_tokens", 0) or 0)
         self.is_channels_last = getattr(model, "output_fmt", None) == "NHWC"
         if self.stop:
             if self.stop not in dict(model.named_modules()):
-                raise self._odd_layer(f"The network has no layer {layer!r}; it has {self.words}")
+                raise self._odd_layer(f"The network has no layer {layer!r}")
             model.get_submodule(self.stop).register_forward_hook(_stop)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -158,7 +159,7 @@ class TimmMaps(nn.Module):
         except _Reached as reached:
             found = reached.found
         if not isinstance(found, Tensor) or found.ndim not in (2, 3, 4):
-            raise TypeError(f"it answers with {type(found).__name__}, not with maps or tokens")
+            raise self._odd_layer(f"{self.layer} answers with {type(found).__name__}, not with maps or tokens")
         if found.ndim == 4:
             return found.permute(0, 3, 1, 2) if self.is_channels_last else found
         if found.ndim == 2:
@@ -173,7 +174,7 @@ class TimmMaps(nn.Module):
         return tokens.unflatten(2, (side, side) if side**2 == tokens.shape[2] else (-1, 1))
 
     def _odd_layer(self, problem: str) -> TrainingError:
-        return TrainingError(f"{problem}.", f"Name one of {self.words}, or leave --layer out.", kind="layer")
+        return TrainingError(f"{problem}.", f"Name another one by --layer: {self.words}.", kind="layer")
 
 
 def _layers_of(model: nn.Module) -> dict[str, int]:
@@ -259,6 +260,7 @@ def _of_hugging_face(
         )
     shown = _json(folder / PREPROCESSOR)
     size = (shown.get("do_center_crop", True) and shown.get("crop_size")) or shown.get("size")
+    is_shifted = shown.get("do_normalize", True)
     if isinstance(size, dict):
         size = size.get("height") or size.get("shortest_edge")
     try:
@@ -267,7 +269,8 @@ def _of_hugging_face(
         problem = f"{folder} holds a network of the kind {family} that timm does not have so ({first_words(error)})"
         raise _refusal(printable(problem, 400)) from error
     return {
-        "library": "timm", **theirs, "mean": shown.get("image_mean"), "std": shown.get("image_std"),
+        "library": "timm", **theirs, "mean": shown.get("image_mean") if is_shifted else [0, 0, 0],
+        "std": shown.get("image_std") if is_shifted else [1, 1, 1],
         "size_px": found.get("image_size", size), "shown_px": size, "classifier": [], "license": None,
     }, tensors  # fmt: skip
 
@@ -282,10 +285,11 @@ def _recognised(path: Path, given: Mapping[str, Tensor]) -> tuple[dict[str, Any]
     shapes = {name: tensor.shape for name, tensor in tensors.items()}
     for name in torchvision.models.list_models(module=torchvision.models, include=_TORCHVISION):
         if shapes == {each: tensor.shape for each, tensor in floats(_convolutions(name)).items()}:
-            size_px = torchvision.models.get_model_weights(name).DEFAULT.transforms.keywords["crop_size"]
+            shown = {**IMAGENET, **torchvision.models.get_model_weights(name).DEFAULT.transforms.keywords}
             return {
-                "library": "torchvision", "architecture": name, "args": {}, **IMAGENET, "size_px": size_px,
-                "shown_px": size_px, "norm_eps": None, "classifier": [], "license": None,
+                "library": "torchvision", "architecture": name, "args": {}, "mean": [*shown["mean"]],
+                "std": [*shown["std"]], "size_px": shown["crop_size"], "shown_px": shown["crop_size"], "norm_eps": None,
+                "classifier": [], "license": None,
             }, tensors  # fmt: skip
     first = next((f", the first {each} {list(tensor.shape)}" for each, tensor in given.items()), "")
     raise _refusal(printable(f"{path} holds weights of no network that is known: {len(given)} tensors{first}", 400))
@@ -322,7 +326,7 @@ def up_to(whole: nn.Sequential, layer: str, tensors: Mapping[str, Tensor], path:
     Raises:
         TrainingError: if it has no such layer, or the tensors do not fit.
     """
-    children, why = dict(whole.named_children()), ""
+    children, why, layer = dict(whole.named_children()), "", layer.replace("features.", "features")
     if not layer:
         maps, sizes = torch.zeros(2, 3, 64, 64, device="meta"), {}
         for each, part in whole.eval().named_children():
@@ -375,8 +379,8 @@ def _require_config(config: object) -> None:
     )
     if not is_sound:
         raise _refusal(
-            f"The settings of the network {config['architecture']} need mean, std above 0 and images of 8 to "
-            f"{MAX_SIDE_PX} px"
+            f"The settings of the network {config['architecture']} need mean, std above 0 and images of 8 to {MAX_SIDE_PX} "
+            f"px; they are {printable(f'mean {numbers[0]}, std {numbers[1]}, px {sizes}', 200)}"
         )
     odd = sorted(
         name
@@ -443,7 +447,9 @@ def build(
             raise TrainingError(error.problem, hint, kind=error.kind) from error
         has_token = getattr(found.model, "cls_token", None) is not None and bool(found.n_prefix)
     if pool == "cls" and not has_token:
-        raise _refusal(f"{settings['architecture']} has no class token to pool by (cls); mean and footprint are left")
+        raise TrainingError(
+            f"{settings['architecture']} has no class token to pool by.", "Pool by mean or footprint (--pool).", kind="pool"
+        )
     return found, found.layer, found.why
 
 

@@ -119,7 +119,7 @@ class TrainingRequest:
         overrides: settings that differ from the preset: field name -> value, as text or number; or texts "name=value".
         types_from: where damage types come from: "answers" given on Annotate, or "grades"; one kind for all if None.
         hold_out: positives that are not learned from, drawn by the seed; the run is judged by them.
-        feature_set: name of the frozen features that are learned from, or several, as "rcf,resnet18-1a2b3c4d", of which
+        feature_set: name of the frozen features that are learned from, or several, as "rcf,backbone-1a2b3c4d", of which
             rankings are averaged; "" for the set in use, or those of `feature_sets.to_average`.
 
     Raises:

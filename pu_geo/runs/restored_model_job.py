@@ -208,7 +208,7 @@ def _other_maker(found: Model, arrays: Arrays, shape: tuple[int, ...], find_make
         raise refusal(
             found.name, f"takes features of the weights {file} (sha256 {sha256[:64]}), which it does not hold",
             f"Get that file, make the set {_feature_set(found.card)} by it here (`pu-geo add-features P.pugeo "
-            "--backbone PATH`), then apply the model again.", kind="weights",
+            "--backbone PATH`, with the settings that the model's card names), then apply the model again.", kind="weights",
         )  # fmt: skip
     if isinstance(maker, NetworkMaker) and not arrays:
         if not is_scale(facts.get("scale")):

@@ -276,12 +276,12 @@ def _state_dict(path: Path) -> Mapping[str, object]:
 
 def tensors_of_backbone(found: Mapping[str, object], path: Path) -> dict[str, Tensor]:
     """Pick the backbone's tensors out of a state dict, under plain names, without counters and tables of whole numbers."""
-    for prefix in ("module.", "trunk.backbone.", "backbone."):
+    for prefix in ("module.", "model.", "trunk.backbone.", "backbone."):
         if any(name.startswith(prefix) for name in found):
             found = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
     tensors: dict[str, Tensor] = {}
     for name, value in found.items():
-        if name.startswith("fc.") or name.endswith((".num_batches_tracked", ".relative_position_index")):
+        if name.startswith("fc.") or name.endswith((".num_batches_tracked", ".relative_position_index", ".position_ids")):
             continue
         if not isinstance(value, Tensor) or value.layout != torch.strided or value.is_meta or not value.is_floating_point():
             raise _refusal(path, f"holds something else than a plain tensor of real numbers under {name}")

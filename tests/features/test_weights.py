@@ -134,8 +134,8 @@ def test_weights_of_another_network_and_layers_besides_its_way_are_refused(vit: 
             _fit(_folder(vit, changed))
     _folder(vit)
     for layer, pool, words in (
-        ("blocks.7", "mean", r"no layer 'blocks\.7'; it has blocks\.0, blocks\.1 and last"),
-        ("head", "mean", "head is no layer that images pass before the classifier.*one of blocks.0, blocks.1 and last"),
+        ("blocks.7", "mean", r"no layer 'blocks\.7'\..*blocks\.0, blocks\.1, last"),
+        ("head", "mean", "head is no layer that images pass before the classifier.*blocks.0, blocks.1, last"),
         ("fc_norm", "cls", "fc_norm is no layer that images pass"),
         ("patch_embed", "cls", "patch_embed comes before the class token"),
     ):
@@ -144,6 +144,9 @@ def test_weights_of_another_network_and_layers_besides_its_way_are_refused(vit: 
     save_file({**tensors, "norm.weight": tensors["norm.weight"] * torch.nan}, vit / weights.WEIGHTS[0])
     with pytest.raises(TrainingError, match="not finite"):
         _fit(vit)
+    _save(vit, CONFIG["architecture"], 32, img_size=32, depth=7)
+    with pytest.raises(TrainingError, match=r"blocks\.5, blocks\.6, last"):
+        _fit(vit, layer="blocks.7")
 
 
 def _save(folder: Path, architecture: str, size_px: int, **arguments: Any) -> None:

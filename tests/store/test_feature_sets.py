@@ -15,7 +15,7 @@ from pu_geo.store.feature_sets import FeatureSet
 from pu_geo.store.layout import Layout
 
 IDS = [f"b{i}" for i in range(20)]
-OTHER = "resnet18-1a2b3c4d"
+OTHER = "backbone-1a2b3c4d"
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def chipped(project: Layout) -> Layout:
 
 
 def put(layout: Layout, name: str = OTHER, chip_set: str = "set", created_at: str = "2026-01-01") -> FeatureSet:
-    found = FeatureSet(name, {"kind": "resnet18", "licence": "BSD"}, 3, 20, 4, created_at, 1.5)
+    found = FeatureSet(name, {"kind": "backbone", "licence": "BSD"}, 3, 20, 4, created_at, 1.5)
     with feature_sets.new_views(layout, chip_set, name, (3, 20, 4)) as out:
         out[:] = 1
     feature_sets.write_maker(layout, chip_set, name, {"weight": np.ones(3, np.float32)})
@@ -106,7 +106,7 @@ def test_a_choice_holds_and_other_chips_fall_back_to_rcf_with_a_note(chipped: La
 
 
 def test_a_set_that_is_not_there_is_neither_chosen_nor_removed(chipped: Layout) -> None:
-    with pytest.raises(ProjectError, match="no features 'resnet18-1a2b3c4d'; they have: rcf"):
+    with pytest.raises(ProjectError, match="no features 'backbone-1a2b3c4d'; they have: rcf"):
         choose(chipped, OTHER)
     with pytest.raises(ProjectError, match="is not an id"):
         choose(chipped, "../../etc")

@@ -50,7 +50,7 @@ CARD = MethodCard(
     needs="At least 5 damaged buildings, better 10 to 30, of every damage type to be found.",
     cannot=(
         "It was ahead of the propagated ranking at no share of damage. Where a fifth or fewer are damaged do not rely on "
-        "it: average precision was .13 behind the instant ranker to .20 ahead, by the event. Its scores order buildings; "
+        "it: average precision was .20 behind the instant ranker to .04 ahead, by the event. Its scores order buildings; "
         "they are no probabilities. It does not distinguish damage types."
     ),
     min_positives=5,

@@ -48,11 +48,11 @@ CARD = MethodCard(
     ),
     needs="At least 5 damaged buildings, better 30.",
     cannot=(
-        "Where a fifth or fewer are damaged do not use it: average precision was .20 behind the instant ranker to .05 "
-        "ahead, and more behind at 5 % and below. Clusters follow what splits the scene most, which need not be damage; "
-        "held-out clicks choose what the classifier is taught, and the run says where they cannot tell. Then rounding can "
-        "decide: another processor or bf16 can give another order (rank correlation .89; else .98 to .99). Its scores "
-        "order buildings; they are no probabilities."
+        "Where a fifth or fewer are damaged do not use it: average precision was .06 behind the instant ranker to .06 ahead "
+        "at a fifth, and .06 to .21 behind at 5 % and below. Clusters follow what splits the scene most, which need not be "
+        "damage; held-out clicks choose what the classifier is taught, and the run says where they cannot tell. Then "
+        "rounding can decide: another processor or bf16 can give another order (rank correlation .89; else .98 to .99). Its "
+        "scores order buildings; they are no probabilities."
     ),
     min_positives=5,
     settings=PuclSettings,
