@@ -14,17 +14,18 @@ layout = frame.needs_project()
 with frame.title_bar(texts.RESEARCH, texts.RESEARCH_PURPOSE):
     frame.link("train", texts.TO_TRAIN)
 found = training.all_runs(layout)
+first, layers = None, ()
+with frame.show_errors():
+    first = texts.FEDERATION if federating.all_of(layout) else None
+    layers = features.layers_here(layout)
 panels = {
     texts.METHODS: lambda: method_cards.draw(layout, training.data_summary(layout), "types", "baseline"),
     texts.COMPARE: lambda: runs_panel.draw_comparison(layout, found),
-    **({texts.LAYERS: lambda: layer_panel.draw(layout)} if features.layers_here(layout) else {}),
+    **({texts.LAYERS: lambda: layer_panel.draw(layout)} if layers else {}),
     texts.MODELS: lambda: model_panel.draw(layout),
     texts.FEDERATION: lambda: federation_panel.draw(layout),
     texts.CARD: lambda: runs_panel.draw_card(layout, found),
 }
-first = None
-with frame.show_errors():
-    first = texts.FEDERATION if federating.all_of(layout) else None
 for place, draw in zip(
     st.tabs([*panels], default=first, key="research-tab", on_change="rerun"), panels.values(), strict=True
 ):

@@ -317,8 +317,8 @@ class _Estimator(ClassifierMixin, BaseEstimator):
             )
         return as_labels(y, n)
 
-    def _answers(self, y: ArrayLike, marks: Marks, found: NDArray[Any]) -> tuple[PUSet, Bools]:
-        """Return y and marks as a project has them, and which chips are accepted, bool [N]; refuse contradictions."""
+    def _answers(self, y: ArrayLike, marks: Marks, found: NDArray[Any]) -> tuple[PUSet, Bools | None]:
+        """Return y and marks as a project has them, and which chips are accepted, None without; refuse contradictions."""
         if unknown := [name for name in marks if name not in Marks.__annotations__]:
             raise TypeError(f"{type(self).__name__}.fit() got an unexpected keyword argument {unknown[0]!r}")
         is_positive = self._labels(y, found)
@@ -334,7 +334,8 @@ class _Estimator(ClassifierMixin, BaseEstimator):
             )
         nothing = np.zeros(n, np.bool_)
         pu = PUSet([""] * n, is_positive, is_not_damaged, nothing, 0, is_queued).without(is_excluded)
-        return pu, is_accepted & pu.is_open
+        is_accepted = is_accepted & pu.is_open
+        return pu, is_accepted if is_accepted.any() else None
 
     def _judge(
         self, scores: NDArray[np.float32], embeddings: NDArray[np.float32], pu: PUSet, score_type: str,
@@ -496,7 +497,7 @@ class MethodEstimator(_Estimator):
         settings = self._chosen()
         pu, is_accepted = self._answers(y, marks, found)
         if types is not None and not card.several_types:
-            is_accepted[:] = False  # nobody named their type
+            is_accepted = None  # nobody named their type
         is_positive, is_unlabeled, n = pu.is_positive, ~pu.is_positive & ~pu.is_excluded, len(pu.is_positive)
         name, n_not_damaged = type(self).__name__, int(pu.is_not_damaged.sum())
         hint = "Give more labels: 1 in y for damaged, known_negative for not damaged; 0 in y means not reviewed."
@@ -514,10 +515,10 @@ class MethodEstimator(_Estimator):
         start_k = estimates.start_k(int(is_unlabeled.sum()), int(is_positive.sum()), evidence)
         history: list[Mapping[str, object]] = []
         run = Run(self._device(), self._seed(), report=_reporter(history, callback))
-        learned = is_positive | is_accepted
+        learned = is_positive if is_accepted is None else is_positive | is_accepted
         data = pu_data(
             inputs, learned, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=_types(types, learned),
-            is_accepted=is_accepted if is_accepted.any() else None, is_queued=pu.is_queued,
+            is_accepted=is_accepted, is_queued=pu.is_queued,
         )  # fmt: skip
         fitted = fit_and_score(
             card,
@@ -784,7 +785,7 @@ class PURanker(_Estimator):
         prepared = ranker.prepare(np.asarray(self._plain(found), np.float32), ~pu.is_excluded)
         ranking, _ = estimates.fit_with_estimate(
             prepared, pu.is_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged,
-            is_accepted=is_accepted if is_accepted.any() else None,
+            is_accepted=is_accepted,
         )  # fmt: skip
         evidence = estimates.evidence_to_start_from(prepared, pu.is_positive, is_excluded=pu.is_excluded)
         self.start_k_ = estimates.start_k(int(is_unlabeled.sum()), n, evidence)

@@ -11,7 +11,7 @@ from pu_geo.analysis import bakeoff
 from pu_geo.analysis.bakeoff import Bools
 from pu_geo.features.layers import without
 from pu_geo.methods import catalog
-from pu_geo.methods.fitting import fit_and_score, pu_data
+from pu_geo.methods.fitting import fit_and_score
 from pu_geo.methods.settings import NetworkSettings
 from pu_geo.records import Facts, FeatureRequest, Floats, Ints
 from pu_geo.runs import layer_comparison as comparison
@@ -86,10 +86,7 @@ def scores(inputs: RunInputs, is_out: Bools, job: Job) -> NDArray[np.floating]:
     card = catalog.card(catalog.DEFAULT_METHOD)
     settings: NetworkSettings = catalog.settings_for(card.name, next(iter(card.presets)))
     left = replace(inputs, pu=inputs.pu.without(is_out))
-    data = pu_data(
-        FeatureViews(np.asarray(left.views)), left.learned_as_positive, is_excluded=left.pu.is_excluded,
-        is_not_damaged=left.pu.is_not_damaged, is_accepted=left.is_accepted, is_queued=left.pu.is_queued,
-    )  # fmt: skip
+    data = left.marked(FeatureViews(np.asarray(left.views)))
     run = Run(best_device(), _SEED, is_cancelled=job.is_cancelled)
     return fit_and_score(card, data, settings, run, prior=left.prior, start_k=1, is_unlabeled=left.is_unlabeled).scores
 

@@ -216,7 +216,6 @@ class RunInputs:
         Args:
             takes_layers: see `MethodCard`; else chips are those of pre and post alone.
         """
-        pu = self.pu
         views: tuple[View, ...] = ()
         is_missing = None
         if settings.backbone == FEATURES:
@@ -232,16 +231,21 @@ class RunInputs:
         kinds: Mapping[int, str] = {}
         if self.types is not None:
             kinds = {int(row): self.types.kinds.get(int(row), UNNAMED) for row in np.flatnonzero(self.learned_as_positive)}
-        found = pu_data(
-            inputs, self.learned_as_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=kinds,
-            is_accepted=self.is_accepted, is_queued=pu.is_queued,
-        )  # fmt: skip
-        xy_m, why_no_place = places(layout, pu.building_ids)
+        found = self.marked(inputs, kinds)
+        xy_m, why_no_place = places(layout, self.pu.building_ids)
         found = replace(found, xy_m=xy_m, why_no_place=why_no_place, views=views, is_missing=is_missing)
         if self.types is None:
             return found
         types = self.types
         return replace(found, type_labels=types.labels, type_names=types.names, is_ordinal=types.is_ordinal)
+
+    def marked(self, inputs: FeatureViews | ChipImages, types: Mapping[int, str] | None = None) -> PUData:
+        """Return inputs with what was answered, without places; `types` as in `pu_data`."""
+        pu = self.pu
+        return pu_data(
+            inputs, self.learned_as_positive, is_excluded=pu.is_excluded, is_not_damaged=pu.is_not_damaged, types=types,
+            is_accepted=self.is_accepted, is_queued=pu.is_queued,
+        )  # fmt: skip
 
 
 def read_inputs(layout: Layout, begun: Path | None = None, feature_set: str = "") -> RunInputs:

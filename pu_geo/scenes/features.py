@@ -90,8 +90,8 @@ def start_maker(layout: Layout, maker: str, *, backbone: str = "", cluster: str 
     chip_set = store.call(layout, contents.chosen_chip_set)
     has_pre = "pre" in [view.name for view in contents.views_of(contents.chip_facts(layout, chip_set))]
     dates: Literal["both", "post"] = "both" if has_pre else "post"
-    one_view: dict[str, Any] = {"n_views": 1} if backbone else {}
-    return jobs.start(layout, AddFeatures(maker, backbone=backbone, dates=dates, use=True, cluster=cluster, **one_view))
+    n_views = 1 if backbone else AddFeatures.n_views
+    return jobs.start(layout, AddFeatures(maker, backbone=backbone, dates=dates, n_views=n_views, use=True, cluster=cluster))
 
 
 def choose(layout: Layout, name: str) -> None:

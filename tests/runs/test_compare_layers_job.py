@@ -17,6 +17,7 @@ from pu_geo.analysis.bakeoff import Interval
 from pu_geo.api import Project
 from pu_geo.errors import JobCancelled, ProjectError, TrainingError
 from pu_geo.runs import compare_layers_job as task
+from pu_geo.runs import inputs_job
 from pu_geo.runs import layer_comparison as comparison
 from pu_geo.runs.actions import CompareLayers
 from pu_geo.runs.inputs_job import read_inputs
@@ -34,13 +35,13 @@ def layered(tmp_path: Path) -> Layout:
 
 def by_chance(monkeypatch: pytest.MonkeyPatch, learned: list[Any]) -> None:
     """Let every fit keep what it learns from, and score by chance."""
-    prepare = task.pu_data
+    prepare = inputs_job.pu_data
 
     def spied(views: Any, is_positive: Any, **how: Any) -> Any:
         learned.append((is_positive, how["is_excluded"], how["is_not_damaged"]))
         return prepare(views, is_positive, **how)
 
-    monkeypatch.setattr(task, "pu_data", spied)
+    monkeypatch.setattr(inputs_job, "pu_data", spied)
     chance = np.random.default_rng(0)
     monkeypatch.setattr(
         task, "fit_and_score", lambda _card, data, *_, **__: SimpleNamespace(scores=chance.random(len(data.is_positive)))
